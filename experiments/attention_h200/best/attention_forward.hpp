@@ -1,14 +1,14 @@
-// AttentionForward: Scaled dot-product attention, forward: O = softmax(scale Q K^T + mask) V and the log-sum-exp of each row
-// Kernel 'attention_one_pass' (5d9f33a3ba30), evolved and exported by Cultivar. Self-contained; C++20, Linux and NVIDIA's driver,
-// which is loaded at run time (libcuda.so.1); no CUDA toolkit.
+// AttentionForward: Scaled dot-product attention, forward: O = softmax(scale Q K^T + mask) V and the log-sum-exp (natural) of each row; a row that sees no key gives O = 0 and LSE = -inf
+// Kernel 'attention_exact_peaks' (52d8f2643061), found and exported by Cultivar. Self-contained; needs C++20, Linux and NVIDIA's driver,
+// which is loaded at run time (libcuda.so.1), but no CUDA toolkit.
 //
-//   cultivar_export::AttentionForward kernel;            // in this thread's CUDA context, or else in device 0's primary one
+//   cultivar_export::AttentionForward kernel;            // uses this thread's CUDA context, or device 0's primary context
 //   kernel({.B = ..., .q = ...}, stream);   // pointers to device memory
 //
-// A call queues its work on `stream` and returns; it works with streams and memory of the CUDA runtime as with those of
-// the driver API. One object has one workspace: its calls must not overlap on the device, so give each stream its own
-// object, or each call a workspace. An object's own is allocated by its first call of a size, which a stream that is being
-// captured into a graph does not allow: call once before, or bring a workspace.
+// A call queues its work on `stream` and returns. Streams and memory may come from the CUDA runtime or the driver API.
+// An object has one workspace, so its calls must not overlap on the device: use one object per stream, or pass each call
+// a workspace. The object's workspace is allocated by the first call of a size, which is not possible while a stream is
+// being captured into a graph: call once before the capture, or pass a workspace.
 #pragma once
 
 #if __cplusplus < 202002L
@@ -33,25 +33,27 @@
 struct CUstream_st;  // cudaStream_t and CUstream are pointers to it
 
 // The machine code, from cubins.cpp.
-extern "C" const unsigned char cultivar_cubin_5d9f33a3ba30_D128_causal0_paired1_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_5d9f33a3ba30_D128_causal1_paired1_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_5d9f33a3ba30_D128_causal1_paired0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_5d9f33a3ba30_D64_causal0_paired0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_5d9f33a3ba30_D64_causal1_paired0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_5d9f33a3ba30_D128_causal0_paired0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_5d9f33a3ba30_D64_causal0_paired1_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_5d9f33a3ba30_D256_causal0_paired0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_5d9f33a3ba30_D256_causal1_paired0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_5d9f33a3ba30_D64_causal1_paired1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_52d8f2643061_D128_causal0_paired1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_52d8f2643061_D128_causal1_paired1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_52d8f2643061_D128_causal1_paired0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_52d8f2643061_D64_causal0_paired0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_52d8f2643061_D64_causal1_paired0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_52d8f2643061_D128_causal0_paired0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_52d8f2643061_D64_causal0_paired1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_52d8f2643061_D256_causal0_paired0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_52d8f2643061_D256_causal1_paired0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_52d8f2643061_D64_causal1_paired1_sm_90a_cubin[];
 
 namespace cultivar_export {
-// Of this very kernel, so that headers of several exports go into one program; no name of it need be written.
-inline namespace attention_forward_5d9f33a3ba30 {
+// A namespace for this kernel, so that one program can include headers of several exports. Inline: callers omit it.
+inline namespace attention_forward_52d8f2643061 {
 
 namespace expression {
-inline double ceil_div(double a, double b) { return std::ceil(a / b); }
-inline double floor_div(double a, double b) { return std::floor(a / b); }
-inline double round_up(double a, double b) { return std::ceil(a / b) * b; }
+// By 0 not a number: no condition on it holds, and no size may be one.
+inline double divide(double a, double b) { return b == 0 ? std::numeric_limits<double>::quiet_NaN() : a / b; }
+inline double ceil_div(double a, double b) { return std::ceil(divide(a, b)); }
+inline double floor_div(double a, double b) { return std::floor(divide(a, b)); }
+inline double round_up(double a, double b) { return ceil_div(a, b) * b; }
 template <class... T>
 double min(double a, T... rest) { return std::min({a, double(rest)...}); }
 template <class... T>
@@ -65,13 +67,13 @@ inline std::int64_t whole(double value, const char* what) {
   return static_cast<std::int64_t>(value);
 }
 
-// An argument of a kernel: sizes can make it more than its type can say.
+// An integer argument of a kernel, checked against the range of its type.
 template <class T>
 T integer(double value, const char* what) {
   if (value != std::floor(value) || value < double(std::numeric_limits<T>::min()) ||
       value >= std::ldexp(1.0, std::numeric_limits<T>::digits))
     throw std::invalid_argument(std::string(what) + " would be " + std::to_string(value) +
-                                " for these sizes, which its type cannot say");
+                                " for these sizes, which its type cannot represent");
   return static_cast<T>(value);
 }
 
@@ -91,7 +93,7 @@ inline std::uint16_t f16_bits(double value) {
   return std::uint16_t(sign + (unsigned(place + 24) << 10) + unsigned(std::nearbyint(std::ldexp(size, -place))));
 }
 
-// What is used of the driver API, with its own names and values.
+// The used part of the driver API, with the driver's names and values.
 namespace driver {
 struct alignas(128) TensorMap {  // CUtensorMap
   std::uint64_t opaque[16];
@@ -136,10 +138,10 @@ inline void* symbol(const char* name) {
   static void* const library = [] {
     for (const char* file : {"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"})
       if (void* found = dlopen(file, RTLD_NOW | RTLD_LOCAL)) return found;
-    throw std::runtime_error("NVIDIA's driver (libcuda.so.1) is not on this machine");
+    throw std::runtime_error("NVIDIA's driver (libcuda.so.1) is not installed on this machine");
   }();
   if (void* found = dlsym(library, name)) return found;
-  throw std::runtime_error(std::string("the CUDA driver lacks ") + name + ": one of CUDA 12 or newer is needed");
+  throw std::runtime_error(std::string("the CUDA driver lacks ") + name + ": install a driver for CUDA 12 or newer");
 }
 template <class F>
 void find(F& function, const char* name) {
@@ -177,8 +179,8 @@ inline void must(int result, const std::string& what) {
 }
 }  // namespace driver
 
-// Sizes in elements; what is not given has its default; tensors contiguous, outermost dimension first, in device memory,
-// each from a multiple of 64 bytes on.
+// Sizes are in elements; fields that are not set have their defaults. Tensors are contiguous, outermost dimension first,
+// in device memory, aligned to 64 bytes.
 struct AttentionForwardArguments {
   std::int64_t B = 0;  // sequences in the batch
   std::int64_t H = 0;  // query heads
@@ -187,7 +189,9 @@ struct AttentionForwardArguments {
   std::optional<std::int64_t> S_kv = std::nullopt;  // keys in a sequence; default: S_q
   std::int64_t D = 0;  // elements in a head
   bool causal = false;  // query i sees the keys j <= i + S_kv - S_q (bottom-right aligned)
-  std::optional<float> scale = std::nullopt;  // what the logits are multiplied by; default: 1 / sqrt(D)
+  std::optional<float> scale = std::nullopt;  // factor applied to the logits; default: 1 / sqrt(D)
+  std::int32_t window = 0;  // 0: off; otherwise query i sees only the keys j with |i + S_kv - S_q - j| < window: with the mask the last `window` keys, else as many on both sides
+  float softcap = 0.0;  // 0: off; otherwise the logit x becomes softcap * tanh(x / softcap), before the mask
   const void* q = nullptr;  // in [B, S_q, H, D], bf16
   const void* k = nullptr;  // in [B, S_kv, H_kv, D], bf16
   const void* v = nullptr;  // in [B, S_kv, H_kv, D], bf16
@@ -197,8 +201,8 @@ struct AttentionForwardArguments {
 
 class AttentionForward {
  public:
-  // `device`: whose primary context is taken when this thread has none. Throws std::runtime_error when there is no
-  // driver, no such device, or no machine code for it.
+  // `device`: its primary context is used if this thread has no context. Throws std::runtime_error when there is no
+  // driver, no such device, or no machine code for the device.
   explicit AttentionForward(int device = 0) {
     const auto& api = driver::api();
     driver::must(api.Init(0), "starting the CUDA driver");
@@ -219,8 +223,8 @@ class AttentionForward {
     smem_max_ = attribute(97);
     for (std::size_t s = 0; s < modules_.size(); ++s)
       if (code(s) == nullptr)
-        throw std::runtime_error("attention_forward: built for sm_90a, and this GPU is sm_" +
-                                 std::to_string(compute_capability_) + ": export it with --arch for this one");
+        throw std::runtime_error("attention_forward: built for sm_90a, but this GPU is sm_" +
+                                 std::to_string(compute_capability_) + ": export the kernel for it with --arch");
   }
   ~AttentionForward() {
     for (void* module : modules_)
@@ -230,38 +234,37 @@ class AttentionForward {
   AttentionForward(const AttentionForward&) = delete;
   AttentionForward& operator=(const AttentionForward&) = delete;
 
-  // Queues the computation. `workspace`: device memory of as many bytes as prepare() says, at a multiple of 256, free
-  // until the work is done; null: this object's own. Throws std::invalid_argument for a shape this kernel was not built
-  // for and for a tensor that is null, std::runtime_error with the driver's words for what it refuses.
+  // Queues the computation. `workspace`: device memory of the size that prepare() returns, aligned to 256 bytes, not used
+  // by others until the work is done; null: this object's own. Throws std::invalid_argument for a shape that this kernel
+  // was not built for and for a null tensor, std::runtime_error with the driver's message for driver errors.
   void operator()(const AttentionForwardArguments& arguments, CUstream_st* stream = nullptr, void* workspace = nullptr) {
     if (arguments.q == nullptr) throw std::invalid_argument("attention_forward: the tensor q is null");
     if (reinterpret_cast<std::uintptr_t>(arguments.q) % 64 != 0)
-      throw std::invalid_argument("attention_forward: the tensor q must begin at a multiple of 64 bytes");
+      throw std::invalid_argument("attention_forward: the tensor q must start at a multiple of 64 bytes");
     if (arguments.k == nullptr) throw std::invalid_argument("attention_forward: the tensor k is null");
     if (reinterpret_cast<std::uintptr_t>(arguments.k) % 64 != 0)
-      throw std::invalid_argument("attention_forward: the tensor k must begin at a multiple of 64 bytes");
+      throw std::invalid_argument("attention_forward: the tensor k must start at a multiple of 64 bytes");
     if (arguments.v == nullptr) throw std::invalid_argument("attention_forward: the tensor v is null");
     if (reinterpret_cast<std::uintptr_t>(arguments.v) % 64 != 0)
-      throw std::invalid_argument("attention_forward: the tensor v must begin at a multiple of 64 bytes");
+      throw std::invalid_argument("attention_forward: the tensor v must start at a multiple of 64 bytes");
     if (arguments.o == nullptr) throw std::invalid_argument("attention_forward: the tensor o is null");
     if (reinterpret_cast<std::uintptr_t>(arguments.o) % 64 != 0)
-      throw std::invalid_argument("attention_forward: the tensor o must begin at a multiple of 64 bytes");
+      throw std::invalid_argument("attention_forward: the tensor o must start at a multiple of 64 bytes");
     if (arguments.lse == nullptr) throw std::invalid_argument("attention_forward: the tensor lse is null");
     if (reinterpret_cast<std::uintptr_t>(arguments.lse) % 64 != 0)
-      throw std::invalid_argument("attention_forward: the tensor lse must begin at a multiple of 64 bytes");
+      throw std::invalid_argument("attention_forward: the tensor lse must start at a multiple of 64 bytes");
     call(arguments, stream, reinterpret_cast<unsigned long long>(workspace), nullptr);
   }
-  // Loads what a call with these sizes needs, and says how many bytes its workspaces have. Throws as a call does, but
-  // needs no tensors.
+  // Loads what a call with these sizes needs, and returns the size of its workspace in bytes. Throws like a call, but needs
+  // no tensors.
   std::size_t prepare(const AttentionForwardArguments& arguments) {
     std::size_t bytes = 0;
     call(arguments, nullptr, 0, &bytes);
     return bytes;
   }
 
- private:
-  void call(const AttentionForwardArguments& arguments, [[maybe_unused]] CUstream_st* stream,
-            [[maybe_unused]] unsigned long long given_workspace, std::size_t* prepared_bytes) {
+  // Whether this kernel was built for these sizes. The tensors may be null.
+  bool accepts(const AttentionForwardArguments& arguments) const {
     [[maybe_unused]] const double n_f64 = 0.0;
     [[maybe_unused]] const double n_f32 = 1.0;
     [[maybe_unused]] const double n_f16 = 2.0;
@@ -274,6 +277,8 @@ class AttentionForward {
     [[maybe_unused]] const double n_u32 = 9.0;
     [[maybe_unused]] const double n_u16 = 10.0;
     [[maybe_unused]] const double n_u8 = 11.0;
+    [[maybe_unused]] const double n_e4m3 = 12.0;
+    [[maybe_unused]] const double n_e5m2 = 13.0;
     [[maybe_unused]] const double n_dtype = n_bf16;
     [[maybe_unused]] const double n_element_bytes = 2.0;
     [[maybe_unused]] const double n_B = double(arguments.B);
@@ -283,7 +288,9 @@ class AttentionForward {
     [[maybe_unused]] const double n_S_kv = arguments.S_kv ? double(*arguments.S_kv) : n_S_q;
     [[maybe_unused]] const double n_D = double(arguments.D);
     [[maybe_unused]] const double n_causal = double(arguments.causal);
-    [[maybe_unused]] const double n_scale = arguments.scale ? double(*arguments.scale) : (1.0 / expression::sqrt(n_D));
+    [[maybe_unused]] const double n_scale = arguments.scale ? double(*arguments.scale) : expression::divide(1.0, expression::sqrt(n_D));
+    [[maybe_unused]] const double n_window = double(arguments.window);
+    [[maybe_unused]] const double n_softcap = double(arguments.softcap);
     [[maybe_unused]] const double n_compute_capability = compute_capability_;
     [[maybe_unused]] const double n_l2_bytes = l2_bytes_;
     [[maybe_unused]] const double n_num_sms = num_sms_;
@@ -294,10 +301,12 @@ class AttentionForward {
     [[maybe_unused]] const double n_BLOCK_N_CAUSAL = 128.0;
     [[maybe_unused]] const double n_BLOCK_N_WIDE = 48.0;
     [[maybe_unused]] const double n_EARLY = 1.0;
+    [[maybe_unused]] const double n_HEAVY = 8.0;
     [[maybe_unused]] const double n_KEY_STAGES = 2.0;
     [[maybe_unused]] const double n_KEY_STAGES_CAUSAL = 3.0;
     [[maybe_unused]] const double n_PAIRS = 1.0;
     [[maybe_unused]] const double n_PAIRS_CAUSAL = 1.0;
+    [[maybe_unused]] const double n_PEAK = 1.0;
     [[maybe_unused]] const double n_PLACES = 2.0;
     [[maybe_unused]] const double n_QUERIES = 2.0;
     [[maybe_unused]] const double n_QUERIES_CAUSAL = 2.0;
@@ -319,34 +328,152 @@ class AttentionForward {
     [[maybe_unused]] const double n_TURNS_CAUSAL = 0.0;
     [[maybe_unused]] const double n_VALUE_STAGES = 3.0;
     [[maybe_unused]] const double n_VALUE_STAGES_CAUSAL = 2.0;
-    [[maybe_unused]] const double n_pairs = ((n_causal) != 0.0 ? ((double(n_S_q <= n_S_kv)) != 0.0 ? ((n_S_q * n_S_kv) - ((n_S_q * n_S_q) / 2.0)) : ((n_S_kv * n_S_kv) / 2.0)) : (n_S_q * n_S_kv));
+    [[maybe_unused]] const double n_WATCH = 1.0;
+    [[maybe_unused]] const double n_WATCH_all = 1.0;
+    [[maybe_unused]] const double n_WATCH_halves = 0.0;
+    [[maybe_unused]] const double n_window_span = ((double(n_window == 0.0)) != 0.0 ? n_S_kv : expression::min(n_window, n_S_kv));
+    [[maybe_unused]] const double n_window_rows = expression::min(n_S_q, n_S_kv);
+    [[maybe_unused]] const double n_window_before = ((n_window_rows * n_window_span) - expression::divide(std::pow(expression::max(0.0, ((n_window_span - n_S_kv) + n_window_rows)), 2.0), 2.0));
+    [[maybe_unused]] const double n_pairs = ((n_causal) != 0.0 ? n_window_before : ((double(n_window == 0.0)) != 0.0 ? (n_S_q * n_S_kv) : ((n_window_before + (n_window_rows * expression::min(n_window, n_window_rows))) - expression::divide(std::pow(expression::min(n_window, n_window_rows), 2.0), 2.0))));
     [[maybe_unused]] const double n_keys = ((double(n_D == 256.0)) != 0.0 ? n_BLOCK_N_WIDE : ((n_causal) != 0.0 ? n_BLOCK_N_CAUSAL : n_BLOCK_N));
     [[maybe_unused]] const double n_stages = ((double(n_D == 256.0)) != 0.0 ? 4.0 : ((n_causal) != 0.0 ? (n_KEY_STAGES_CAUSAL + n_VALUE_STAGES_CAUSAL) : (n_KEY_STAGES + n_VALUE_STAGES)));
-    [[maybe_unused]] const double n_held = ((double(n_D == 256.0)) != 0.0 ? 0.0 : ((n_causal) != 0.0 ? ((double(n_QUERIES_CAUSAL == n_QUERIES_CAUSAL_registers)) != 0.0 ? (n_D / 4.0) : ((double(n_QUERIES_CAUSAL == n_QUERIES_CAUSAL_half)) != 0.0 ? (n_D / 8.0) : 0.0)) : ((double(n_QUERIES == n_QUERIES_registers)) != 0.0 ? (n_D / 4.0) : ((double(n_QUERIES == n_QUERIES_half)) != 0.0 ? (n_D / 8.0) : 0.0))));
-    [[maybe_unused]] const double n_smem = (((((128.0 * ((double(n_held == (n_D / 4.0))) != 0.0 ? n_PLACES : 2.0)) + (n_stages * n_keys)) * n_D) * 2.0) + 1536.0);
+    [[maybe_unused]] const double n_held = ((double(n_D == 256.0)) != 0.0 ? 0.0 : ((n_causal) != 0.0 ? ((double(n_QUERIES_CAUSAL == n_QUERIES_CAUSAL_registers)) != 0.0 ? expression::divide(n_D, 4.0) : ((double(n_QUERIES_CAUSAL == n_QUERIES_CAUSAL_half)) != 0.0 ? expression::divide(n_D, 8.0) : 0.0)) : ((double(n_QUERIES == n_QUERIES_registers)) != 0.0 ? expression::divide(n_D, 4.0) : ((double(n_QUERIES == n_QUERIES_half)) != 0.0 ? expression::divide(n_D, 8.0) : 0.0))));
+    [[maybe_unused]] const double n_smem = (((((128.0 * ((double(n_held == expression::divide(n_D, 4.0))) != 0.0 ? n_PLACES : 2.0)) + (n_stages * n_keys)) * n_D) * 2.0) + 1536.0);
     [[maybe_unused]] const double n_m_blocks = expression::ceil_div(n_S_q, 128.0);
     [[maybe_unused]] const double n_paired = double((double(n_D != 256.0) != 0.0) && (((n_causal) != 0.0 ? double((double((double((n_PAIRS_CAUSAL != 0.0) && (double(n_keys == 128.0) != 0.0)) != 0.0) && (double(std::fmod(n_S_q, 256.0) == 0.0) != 0.0)) != 0.0) && (double(n_S_q <= n_S_kv) != 0.0)) : double((n_PAIRS != 0.0) && (double(std::fmod(n_m_blocks, 2.0) == 0.0) != 0.0))) != 0.0));
     [[maybe_unused]] const double n_wide = (1.0 + n_paired);
-    [[maybe_unused]] const double n_m_tiles = (n_m_blocks / n_wide);
+    [[maybe_unused]] const double n_m_tiles = expression::divide(n_m_blocks, n_wide);
     [[maybe_unused]] const double n_tiles = ((n_B * n_H) * n_m_tiles);
-    [[maybe_unused]] const double n_blocks = expression::floor((n_num_sms / n_wide));
+    [[maybe_unused]] const double n_blocks = expression::floor(expression::divide(n_num_sms, n_wide));
     [[maybe_unused]] const double n_left = std::fmod(n_tiles, n_blocks);
     [[maybe_unused]] const double n_parted = ((double((double((double(n_causal == 0.0) != 0.0) && (double((n_left * n_SPLIT) <= n_blocks) != 0.0)) != 0.0) && (double(n_SPLIT <= expression::ceil_div(n_S_kv, n_keys)) != 0.0))) != 0.0 ? n_left : 0.0);
     [[maybe_unused]] const double n_whole = ((double(n_SPLIT == 1.0)) != 0.0 ? n_tiles : (n_tiles - n_parted));
     [[maybe_unused]] const double n_units = (n_whole + ((n_tiles - n_whole) * n_SPLIT));
-    [[maybe_unused]] const double n_group = (n_H / n_H_kv);
-    [[maybe_unused]] const double n_fitting = (expression::floor(((n_SECTION_MB * 1048576.0) / ((4.0 * n_S_kv) * n_D))) * n_group);
+    [[maybe_unused]] const double n_group = expression::divide(n_H, n_H_kv);
+    [[maybe_unused]] const double n_fitting = (expression::floor(expression::divide((n_SECTION_MB * 1048576.0), ((4.0 * n_S_kv) * n_D))) * n_group);
     [[maybe_unused]] const double n_section = ((n_causal) != 0.0 ? expression::max(1.0, expression::min(n_fitting, (n_B * n_H))) : 1.0);
-    if (!(n_B >= 1.0 && n_B <= 2147483647.0)) throw std::invalid_argument("attention_forward: B is " + std::to_string((long long)(n_B)) + ", and must be from 1 to 2147483647");
-    if (!(n_H >= 1.0 && n_H <= 2147483647.0)) throw std::invalid_argument("attention_forward: H is " + std::to_string((long long)(n_H)) + ", and must be from 1 to 2147483647");
-    if (!(n_H_kv >= 1.0 && n_H_kv <= 2147483647.0)) throw std::invalid_argument("attention_forward: H_kv is " + std::to_string((long long)(n_H_kv)) + ", and must be from 1 to 2147483647");
-    if (!(n_S_q >= 1.0 && n_S_q <= 2147483647.0)) throw std::invalid_argument("attention_forward: S_q is " + std::to_string((long long)(n_S_q)) + ", and must be from 1 to 2147483647");
-    if (!(n_S_kv >= 1.0 && n_S_kv <= 2147483647.0)) throw std::invalid_argument("attention_forward: S_kv is " + std::to_string((long long)(n_S_kv)) + ", and must be from 1 to 2147483647");
-    if (!(n_D >= 1.0 && n_D <= 2147483647.0)) throw std::invalid_argument("attention_forward: D is " + std::to_string((long long)(n_D)) + ", and must be from 1 to 2147483647");
+    if (!(n_B >= 1.0 && n_B <= 2147483647.0)) return false;
+    if (!(n_H >= 1.0 && n_H <= 2147483647.0)) return false;
+    if (!(n_H_kv >= 1.0 && n_H_kv <= 2147483647.0)) return false;
+    if (!(n_S_q >= 1.0 && n_S_q <= 2147483647.0)) return false;
+    if (!(n_S_kv >= 1.0 && n_S_kv <= 2147483647.0)) return false;
+    if (!(n_D >= 1.0 && n_D <= 2147483647.0)) return false;
+    if ((double(std::fmod(n_H, n_H_kv) == 0.0)) == 0.0) return false;
+    if ((double((double((double((double((double(n_dtype != n_f32) != 0.0) && (double((double((double(n_D == 64.0) != 0.0) || (double(n_D == 128.0) != 0.0)) != 0.0) || (double(n_D == 256.0) != 0.0)) != 0.0)) != 0.0) && (double(n_scale > 0.0) != 0.0)) != 0.0) && (double(n_window == 0.0) != 0.0)) != 0.0) && (double(n_softcap == 0.0) != 0.0))) == 0.0) return false;
+    if ((double(n_smem <= n_smem_max)) == 0.0) return false;
+    if ((double((((expression::divide((3.0 * n_keys), 4.0) + expression::divide(n_D, 2.0)) + 24.0) + n_held) <= 240.0)) == 0.0) return false;
+    return (n_D == 128.0 && n_causal == 0.0 && n_paired == 1.0) ||
+           (n_D == 128.0 && n_causal == 1.0 && n_paired == 1.0) ||
+           (n_D == 128.0 && n_causal == 1.0 && n_paired == 0.0) ||
+           (n_D == 64.0 && n_causal == 0.0 && n_paired == 0.0) ||
+           (n_D == 64.0 && n_causal == 1.0 && n_paired == 0.0) ||
+           (n_D == 128.0 && n_causal == 0.0 && n_paired == 0.0) ||
+           (n_D == 64.0 && n_causal == 0.0 && n_paired == 1.0) ||
+           (n_D == 256.0 && n_causal == 0.0 && n_paired == 0.0) ||
+           (n_D == 256.0 && n_causal == 1.0 && n_paired == 0.0) ||
+           (n_D == 64.0 && n_causal == 1.0 && n_paired == 1.0);
+  }
+
+ private:
+  void call(const AttentionForwardArguments& arguments, [[maybe_unused]] CUstream_st* stream,
+            [[maybe_unused]] unsigned long long given_workspace, std::size_t* prepared_bytes) {
+    [[maybe_unused]] const double n_f64 = 0.0;
+    [[maybe_unused]] const double n_f32 = 1.0;
+    [[maybe_unused]] const double n_f16 = 2.0;
+    [[maybe_unused]] const double n_bf16 = 3.0;
+    [[maybe_unused]] const double n_i64 = 4.0;
+    [[maybe_unused]] const double n_i32 = 5.0;
+    [[maybe_unused]] const double n_i16 = 6.0;
+    [[maybe_unused]] const double n_i8 = 7.0;
+    [[maybe_unused]] const double n_u64 = 8.0;
+    [[maybe_unused]] const double n_u32 = 9.0;
+    [[maybe_unused]] const double n_u16 = 10.0;
+    [[maybe_unused]] const double n_u8 = 11.0;
+    [[maybe_unused]] const double n_e4m3 = 12.0;
+    [[maybe_unused]] const double n_e5m2 = 13.0;
+    [[maybe_unused]] const double n_dtype = n_bf16;
+    [[maybe_unused]] const double n_element_bytes = 2.0;
+    [[maybe_unused]] const double n_B = double(arguments.B);
+    [[maybe_unused]] const double n_H = double(arguments.H);
+    [[maybe_unused]] const double n_H_kv = arguments.H_kv ? double(*arguments.H_kv) : n_H;
+    [[maybe_unused]] const double n_S_q = double(arguments.S_q);
+    [[maybe_unused]] const double n_S_kv = arguments.S_kv ? double(*arguments.S_kv) : n_S_q;
+    [[maybe_unused]] const double n_D = double(arguments.D);
+    [[maybe_unused]] const double n_causal = double(arguments.causal);
+    [[maybe_unused]] const double n_scale = arguments.scale ? double(*arguments.scale) : expression::divide(1.0, expression::sqrt(n_D));
+    [[maybe_unused]] const double n_window = double(arguments.window);
+    [[maybe_unused]] const double n_softcap = double(arguments.softcap);
+    [[maybe_unused]] const double n_compute_capability = compute_capability_;
+    [[maybe_unused]] const double n_l2_bytes = l2_bytes_;
+    [[maybe_unused]] const double n_num_sms = num_sms_;
+    [[maybe_unused]] const double n_registers_max = registers_max_;
+    [[maybe_unused]] const double n_smem_max = smem_max_;
+    [[maybe_unused]] const double n_threads_max = threads_max_;
+    [[maybe_unused]] const double n_BLOCK_N = 128.0;
+    [[maybe_unused]] const double n_BLOCK_N_CAUSAL = 128.0;
+    [[maybe_unused]] const double n_BLOCK_N_WIDE = 48.0;
+    [[maybe_unused]] const double n_EARLY = 1.0;
+    [[maybe_unused]] const double n_HEAVY = 8.0;
+    [[maybe_unused]] const double n_KEY_STAGES = 2.0;
+    [[maybe_unused]] const double n_KEY_STAGES_CAUSAL = 3.0;
+    [[maybe_unused]] const double n_PAIRS = 1.0;
+    [[maybe_unused]] const double n_PAIRS_CAUSAL = 1.0;
+    [[maybe_unused]] const double n_PEAK = 1.0;
+    [[maybe_unused]] const double n_PLACES = 2.0;
+    [[maybe_unused]] const double n_QUERIES = 2.0;
+    [[maybe_unused]] const double n_QUERIES_CAUSAL = 2.0;
+    [[maybe_unused]] const double n_QUERIES_CAUSAL_half = 1.0;
+    [[maybe_unused]] const double n_QUERIES_CAUSAL_registers = 2.0;
+    [[maybe_unused]] const double n_QUERIES_CAUSAL_shared = 0.0;
+    [[maybe_unused]] const double n_QUERIES_half = 1.0;
+    [[maybe_unused]] const double n_QUERIES_registers = 2.0;
+    [[maybe_unused]] const double n_QUERIES_shared = 0.0;
+    [[maybe_unused]] const double n_SCHEDULE = 0.0;
+    [[maybe_unused]] const double n_SCHEDULE_CAUSAL = 1.0;
+    [[maybe_unused]] const double n_SCHEDULE_CAUSAL_strided = 0.0;
+    [[maybe_unused]] const double n_SCHEDULE_CAUSAL_ticket = 1.0;
+    [[maybe_unused]] const double n_SCHEDULE_strided = 0.0;
+    [[maybe_unused]] const double n_SCHEDULE_ticket = 1.0;
+    [[maybe_unused]] const double n_SECTION_MB = 32.0;
+    [[maybe_unused]] const double n_SPLIT = 8.0;
+    [[maybe_unused]] const double n_TURNS = 0.0;
+    [[maybe_unused]] const double n_TURNS_CAUSAL = 0.0;
+    [[maybe_unused]] const double n_VALUE_STAGES = 3.0;
+    [[maybe_unused]] const double n_VALUE_STAGES_CAUSAL = 2.0;
+    [[maybe_unused]] const double n_WATCH = 1.0;
+    [[maybe_unused]] const double n_WATCH_all = 1.0;
+    [[maybe_unused]] const double n_WATCH_halves = 0.0;
+    [[maybe_unused]] const double n_window_span = ((double(n_window == 0.0)) != 0.0 ? n_S_kv : expression::min(n_window, n_S_kv));
+    [[maybe_unused]] const double n_window_rows = expression::min(n_S_q, n_S_kv);
+    [[maybe_unused]] const double n_window_before = ((n_window_rows * n_window_span) - expression::divide(std::pow(expression::max(0.0, ((n_window_span - n_S_kv) + n_window_rows)), 2.0), 2.0));
+    [[maybe_unused]] const double n_pairs = ((n_causal) != 0.0 ? n_window_before : ((double(n_window == 0.0)) != 0.0 ? (n_S_q * n_S_kv) : ((n_window_before + (n_window_rows * expression::min(n_window, n_window_rows))) - expression::divide(std::pow(expression::min(n_window, n_window_rows), 2.0), 2.0))));
+    [[maybe_unused]] const double n_keys = ((double(n_D == 256.0)) != 0.0 ? n_BLOCK_N_WIDE : ((n_causal) != 0.0 ? n_BLOCK_N_CAUSAL : n_BLOCK_N));
+    [[maybe_unused]] const double n_stages = ((double(n_D == 256.0)) != 0.0 ? 4.0 : ((n_causal) != 0.0 ? (n_KEY_STAGES_CAUSAL + n_VALUE_STAGES_CAUSAL) : (n_KEY_STAGES + n_VALUE_STAGES)));
+    [[maybe_unused]] const double n_held = ((double(n_D == 256.0)) != 0.0 ? 0.0 : ((n_causal) != 0.0 ? ((double(n_QUERIES_CAUSAL == n_QUERIES_CAUSAL_registers)) != 0.0 ? expression::divide(n_D, 4.0) : ((double(n_QUERIES_CAUSAL == n_QUERIES_CAUSAL_half)) != 0.0 ? expression::divide(n_D, 8.0) : 0.0)) : ((double(n_QUERIES == n_QUERIES_registers)) != 0.0 ? expression::divide(n_D, 4.0) : ((double(n_QUERIES == n_QUERIES_half)) != 0.0 ? expression::divide(n_D, 8.0) : 0.0))));
+    [[maybe_unused]] const double n_smem = (((((128.0 * ((double(n_held == expression::divide(n_D, 4.0))) != 0.0 ? n_PLACES : 2.0)) + (n_stages * n_keys)) * n_D) * 2.0) + 1536.0);
+    [[maybe_unused]] const double n_m_blocks = expression::ceil_div(n_S_q, 128.0);
+    [[maybe_unused]] const double n_paired = double((double(n_D != 256.0) != 0.0) && (((n_causal) != 0.0 ? double((double((double((n_PAIRS_CAUSAL != 0.0) && (double(n_keys == 128.0) != 0.0)) != 0.0) && (double(std::fmod(n_S_q, 256.0) == 0.0) != 0.0)) != 0.0) && (double(n_S_q <= n_S_kv) != 0.0)) : double((n_PAIRS != 0.0) && (double(std::fmod(n_m_blocks, 2.0) == 0.0) != 0.0))) != 0.0));
+    [[maybe_unused]] const double n_wide = (1.0 + n_paired);
+    [[maybe_unused]] const double n_m_tiles = expression::divide(n_m_blocks, n_wide);
+    [[maybe_unused]] const double n_tiles = ((n_B * n_H) * n_m_tiles);
+    [[maybe_unused]] const double n_blocks = expression::floor(expression::divide(n_num_sms, n_wide));
+    [[maybe_unused]] const double n_left = std::fmod(n_tiles, n_blocks);
+    [[maybe_unused]] const double n_parted = ((double((double((double(n_causal == 0.0) != 0.0) && (double((n_left * n_SPLIT) <= n_blocks) != 0.0)) != 0.0) && (double(n_SPLIT <= expression::ceil_div(n_S_kv, n_keys)) != 0.0))) != 0.0 ? n_left : 0.0);
+    [[maybe_unused]] const double n_whole = ((double(n_SPLIT == 1.0)) != 0.0 ? n_tiles : (n_tiles - n_parted));
+    [[maybe_unused]] const double n_units = (n_whole + ((n_tiles - n_whole) * n_SPLIT));
+    [[maybe_unused]] const double n_group = expression::divide(n_H, n_H_kv);
+    [[maybe_unused]] const double n_fitting = (expression::floor(expression::divide((n_SECTION_MB * 1048576.0), ((4.0 * n_S_kv) * n_D))) * n_group);
+    [[maybe_unused]] const double n_section = ((n_causal) != 0.0 ? expression::max(1.0, expression::min(n_fitting, (n_B * n_H))) : 1.0);
+    if (!(n_B >= 1.0 && n_B <= 2147483647.0)) throw std::invalid_argument("attention_forward: B is " + std::to_string((long long)(n_B)) + ", but must be from 1 to 2147483647");
+    if (!(n_H >= 1.0 && n_H <= 2147483647.0)) throw std::invalid_argument("attention_forward: H is " + std::to_string((long long)(n_H)) + ", but must be from 1 to 2147483647");
+    if (!(n_H_kv >= 1.0 && n_H_kv <= 2147483647.0)) throw std::invalid_argument("attention_forward: H_kv is " + std::to_string((long long)(n_H_kv)) + ", but must be from 1 to 2147483647");
+    if (!(n_S_q >= 1.0 && n_S_q <= 2147483647.0)) throw std::invalid_argument("attention_forward: S_q is " + std::to_string((long long)(n_S_q)) + ", but must be from 1 to 2147483647");
+    if (!(n_S_kv >= 1.0 && n_S_kv <= 2147483647.0)) throw std::invalid_argument("attention_forward: S_kv is " + std::to_string((long long)(n_S_kv)) + ", but must be from 1 to 2147483647");
+    if (!(n_D >= 1.0 && n_D <= 2147483647.0)) throw std::invalid_argument("attention_forward: D is " + std::to_string((long long)(n_D)) + ", but must be from 1 to 2147483647");
     if ((double(std::fmod(n_H, n_H_kv) == 0.0)) == 0.0) throw std::invalid_argument("attention_forward: needs H % H_kv == 0");
-    if ((double((double((double(n_dtype != n_f32) != 0.0) && (double((double((double(n_D == 64.0) != 0.0) || (double(n_D == 128.0) != 0.0)) != 0.0) || (double(n_D == 256.0) != 0.0)) != 0.0)) != 0.0) && (double(n_scale > 0.0) != 0.0))) == 0.0) throw std::invalid_argument("attention_forward: this kernel needs dtype != f32 && (D == 64 || D == 128 || D == 256) && scale > 0");
-    if ((double(n_smem <= n_smem_max)) == 0.0) throw std::invalid_argument("attention_forward: its constraint 'smem <= smem_max' does not hold for these sizes on this GPU");
-    if ((double((((((3.0 * n_keys) / 4.0) + (n_D / 2.0)) + 24.0) + n_held) <= 240.0)) == 0.0) throw std::invalid_argument("attention_forward: its constraint '3 * keys / 4 + D / 2 + 24 + held <= 240' does not hold for these sizes on this GPU");
+    if ((double((double((double((double((double(n_dtype != n_f32) != 0.0) && (double((double((double(n_D == 64.0) != 0.0) || (double(n_D == 128.0) != 0.0)) != 0.0) || (double(n_D == 256.0) != 0.0)) != 0.0)) != 0.0) && (double(n_scale > 0.0) != 0.0)) != 0.0) && (double(n_window == 0.0) != 0.0)) != 0.0) && (double(n_softcap == 0.0) != 0.0))) == 0.0) throw std::invalid_argument("attention_forward: this kernel needs ((dtype != f32 && (D == 64 || D == 128 || D == 256) && scale > 0) && window == 0) && softcap == 0");
+    if ((double(n_smem <= n_smem_max)) == 0.0) throw std::invalid_argument("attention_forward: the constraint 'smem <= smem_max' is not satisfied for these sizes on this GPU");
+    if ((double((((expression::divide((3.0 * n_keys), 4.0) + expression::divide(n_D, 2.0)) + 24.0) + n_held) <= 240.0)) == 0.0) throw std::invalid_argument("attention_forward: the constraint '3 * keys / 4 + D / 2 + 24 + held <= 240' is not satisfied for these sizes on this GPU");
     std::size_t chosen = 0;
     if (n_D == 128.0 && n_causal == 0.0 && n_paired == 1.0) {
       chosen = 0;
@@ -371,7 +498,7 @@ class AttentionForward {
     } else {
       throw std::invalid_argument("attention_forward: built for D128_causal0_paired1, D128_causal1_paired1, D128_causal1_paired0, D64_causal0_paired0, D64_causal1_paired0, D128_causal0_paired0, D64_causal0_paired1, D256_causal0_paired0, D256_causal1_paired0, D64_causal1_paired1 only");
     }
-    const std::vector<std::size_t> sizes{std::size_t(whole((64.0 + ((8.0 * (n_tiles - n_whole)) * n_wide)), "the size of workspace ticket")), std::size_t(whole(expression::max(64.0, ((((n_units - n_whole) * n_wide) * ((n_D / 2.0) + 4.0)) * 1024.0)), "the size of workspace parts"))};
+    const std::vector<std::size_t> sizes{std::size_t(whole((64.0 + ((8.0 * (n_tiles - n_whole)) * n_wide)), "the size of workspace ticket")), std::size_t(whole(expression::max(64.0, ((((n_units - n_whole) * n_wide) * (expression::divide(n_D, 2.0) + 4.0)) * 1024.0)), "the size of workspace parts"))};
     if (prepared_bytes) return prepare(chosen, sizes, *prepared_bytes);
     [[maybe_unused]] const auto places = room(sizes, given_workspace);
     driver::TensorMap map_map_q =
@@ -414,27 +541,27 @@ class AttentionForward {
            unsigned(whole(n_smem, "shared memory")), false, false, stream, parameters_0);
   }
 
-  // The kernels of the plan, in order; one machine code for each specialisation.
+  // The kernels of the plan, in order; one cubin for each specialization.
   static constexpr std::size_t kernel_count = 1, specialisation_count = 10;
   static constexpr std::array<const char*, kernel_count> kernel_names{ "attention_forward" };
   struct image_t {
     std::size_t specialisation;
     int capability;  // 90
-    bool exact;      // runs on that one alone (sm_90a), or else on newer ones of the same generation too
+    bool exact;      // runs only on this architecture (sm_90a); otherwise also on newer ones of the same generation
     const unsigned char* bytes;
   };
   static const std::vector<image_t>& images() {
     static const std::vector<image_t> all{
-        {0, 90, true, cultivar_cubin_5d9f33a3ba30_D128_causal0_paired1_sm_90a_cubin},
-        {1, 90, true, cultivar_cubin_5d9f33a3ba30_D128_causal1_paired1_sm_90a_cubin},
-        {2, 90, true, cultivar_cubin_5d9f33a3ba30_D128_causal1_paired0_sm_90a_cubin},
-        {3, 90, true, cultivar_cubin_5d9f33a3ba30_D64_causal0_paired0_sm_90a_cubin},
-        {4, 90, true, cultivar_cubin_5d9f33a3ba30_D64_causal1_paired0_sm_90a_cubin},
-        {5, 90, true, cultivar_cubin_5d9f33a3ba30_D128_causal0_paired0_sm_90a_cubin},
-        {6, 90, true, cultivar_cubin_5d9f33a3ba30_D64_causal0_paired1_sm_90a_cubin},
-        {7, 90, true, cultivar_cubin_5d9f33a3ba30_D256_causal0_paired0_sm_90a_cubin},
-        {8, 90, true, cultivar_cubin_5d9f33a3ba30_D256_causal1_paired0_sm_90a_cubin},
-        {9, 90, true, cultivar_cubin_5d9f33a3ba30_D64_causal1_paired1_sm_90a_cubin},
+        {0, 90, true, cultivar_cubin_52d8f2643061_D128_causal0_paired1_sm_90a_cubin},
+        {1, 90, true, cultivar_cubin_52d8f2643061_D128_causal1_paired1_sm_90a_cubin},
+        {2, 90, true, cultivar_cubin_52d8f2643061_D128_causal1_paired0_sm_90a_cubin},
+        {3, 90, true, cultivar_cubin_52d8f2643061_D64_causal0_paired0_sm_90a_cubin},
+        {4, 90, true, cultivar_cubin_52d8f2643061_D64_causal1_paired0_sm_90a_cubin},
+        {5, 90, true, cultivar_cubin_52d8f2643061_D128_causal0_paired0_sm_90a_cubin},
+        {6, 90, true, cultivar_cubin_52d8f2643061_D64_causal0_paired1_sm_90a_cubin},
+        {7, 90, true, cultivar_cubin_52d8f2643061_D256_causal0_paired0_sm_90a_cubin},
+        {8, 90, true, cultivar_cubin_52d8f2643061_D256_causal1_paired0_sm_90a_cubin},
+        {9, 90, true, cultivar_cubin_52d8f2643061_D64_causal1_paired1_sm_90a_cubin},
     };
     return all;
   }
@@ -445,7 +572,7 @@ class AttentionForward {
   };
   struct kernel_t {
     void* function = nullptr;
-    unsigned shared_bytes = 0;  // what it may have so far
+    unsigned shared_bytes = 0;  // limit set so far
     bool nonportable = false;
   };
 
@@ -493,7 +620,7 @@ class AttentionForward {
     for (std::size_t k = 0; k < kernel_count; ++k) kernel(specialisation, k);
   }
 
-  // Room for all workspaces, `given` or this object's, kept between calls; each begins at a multiple of 256 bytes.
+  // Memory for all workspaces, `given` or this object's, kept between calls; each is aligned to 256 bytes.
   std::vector<unsigned long long> room(const std::vector<std::size_t>& bytes, unsigned long long given) {
     if (given == 0 && total(bytes) > capacity_) {
       if (workspace_) driver::must(driver::api().MemFree(workspace_), "freeing the workspace");  // waits for its users
@@ -573,5 +700,5 @@ class AttentionForward {
   std::size_t capacity_ = 0;
 };
 
-}  // namespace attention_forward_5d9f33a3ba30
+}  // namespace attention_forward_52d8f2643061
 }  // namespace cultivar_export

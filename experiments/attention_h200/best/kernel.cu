@@ -1,8 +1,8 @@
 /*--- cultivar
-name: attention_one_pass
+name: attention_exact_peaks
 task: attention_forward
 target: cuda
-about: "Hopper: wgmma, TMA and mbarriers; tiles flow into each other, and weights need no maximum as long as none is needed."
+about: "Hopper: wgmma, TMA and mbarriers; tiles flow into each other; weights need a maximum only where one of them is a great part of its row, and then it is exactly 1."
 requires: "dtype != f32 && (D == 64 || D == 128 || D == 256) && scale > 0"
 tunables:
   # Keys in a tile: without the mask, with it, and where D is 256
@@ -27,6 +27,11 @@ tunables:
   PAIRS: {values: [0, 1], default: 1}  # two blocks of a cluster share each tile of K and V: without the mask, with it
   PAIRS_CAUSAL: {values: [0, 1], default: 1}
   SECTION_MB: {values: [8, 16, 32, 64], default: 32}  # causal: K and V of the heads worked on at a time
+  # A tile is searched for a new maximum if one half of a thread's weights exceeds half of the other (or all of them together
+  # exceed) 1 / PEAK of the thread's sum so far
+  WATCH: {values: [halves, all], default: halves}
+  PEAK: {values: [1, 2, 4, 8], default: 2}
+  HEAVY: {values: [4, 8, 16, 32], default: 16}  # a weight that is less than 1 / HEAVY of its row so far may be rounded
   SPLIT: {values: [1, 4, 8, 16, 32], default: 8}  # without the mask: parts of the keys, for each tile of a last round that few blocks have
 constraints:
   - "smem <= smem_max"
@@ -445,7 +450,7 @@ struct Tile {
     first = ((shape.m_tiles - 1 - m) * (1 + kPaired) + rank_in_pair()) * 64 * kTeams;
     int end = shape.S_kv;
     if (kMasked) end = min(end, min(first + 64 * kTeams, shape.S_q) + shape.S_kv - shape.S_q);
-    blocks = end <= 0 ? 0 : (end + KEYS - 1) / KEYS;
+    blocks = kMasked ? (max(end, 1) + KEYS - 1) / KEYS : (end + KEYS - 1) / KEYS;  // one at least, even if no query sees it
     if (kParts > 1 && part >= 0) {
       from = part % kParts * blocks / kParts;
       blocks = (part % kParts + 1) * blocks / kParts - from;
@@ -603,9 +608,7 @@ __device__ __forceinline__ void send_queries(const Maps& maps, const Shape& shap
 // was seen; the sum of its part of the weights; and what a new base makes of earlier weights, in O.
 struct Rows {
   float base[2], sum[2], shrink[2];
-  bool shrinks;   // of a warp
-  float owed[2];  // the same, once the weights that were just made are in O as well
-  bool owes;
+  bool shrinks;  // of a warp
 };
 
 __device__ __forceinline__ float largest_of_four(float x) {
@@ -613,16 +616,14 @@ __device__ __forceinline__ float largest_of_four(float x) {
   return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-// What a step finds owed is due.
-__device__ __forceinline__ void settle(Rows& rows) {
-  rows.shrinks = rows.owes;
-#pragma unroll
-  for (int r = 0; r < 2; ++r) rows.shrink[r] = rows.owed[r];
-  rows.owes = false;
+__device__ __forceinline__ float sum_of_four(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// Logits of one of the two queries to weights relative to `base`, and their sum.
-__device__ __forceinline__ float weigh(float (&s)[KEYS / 2], int r, float scale, float base) {
+// Logits of one of the two queries to weights relative to `base`, and their sum. `apart`: how much more of it is in one half
+// of them than half of what is in the other, so that two equal great weights do not hide each other.
+__device__ __forceinline__ float weigh(float (&s)[KEYS / 2], int r, float scale, float base, float& apart) {
   float part[2] = {};
 #pragma unroll
   for (int j = 0; j < KEYS / 8; ++j)
@@ -632,31 +633,37 @@ __device__ __forceinline__ float weigh(float (&s)[KEYS / 2], int r, float scale,
       x = exp2_fast(fmaf(x, scale, -base));
       part[e] += x;
     }
+  apart = WATCH == WATCH_all ? part[0] + part[1] : fmaf(part[1], -0.5f, part[0]);
   return part[0] + part[1];
 }
 
-// Logits to weights, with a look for the maximum, which a base may be less than: by 8 at most. A row may have seen
-// no key yet: then its weights are 0.
+template <bool first>
+__device__ __forceinline__ float largest(const float (&s)[KEYS / 2], int r) {
+  if (!first) {  // weights: as whole numbers they have the same order, and three are compared by one instruction
+    int high[2] = {};
+#pragma unroll
+    for (int j = 0; j < KEYS / 8; ++j)
+      high[j % 2] = max(max(__float_as_int(s[4 * j + 2 * r]), __float_as_int(s[4 * j + 2 * r + 1])), high[j % 2]);
+    return __int_as_float(max(high[0], high[1]));
+  }
+  float high[2] = {minus_infinity(), minus_infinity()};
+#pragma unroll
+  for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+    for (int e = 0; e < 2; ++e) high[e] = fmaxf(high[e], s[4 * j + 2 * r + e]);
+  return fmaxf(high[0], high[1]);
+}
+
+// Logits to weights relative to the maximum so far. A row may have seen no key yet: then its weights are 0.
 template <bool first>
 __device__ __forceinline__ void softmax(float (&s)[KEYS / 2], Rows& rows, float scale) {
   float highest[2];
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    float high[2] = {minus_infinity(), minus_infinity()};
-#pragma unroll
-    for (int j = 0; j < KEYS / 8; ++j)
-#pragma unroll
-      for (int e = 0; e < 2; ++e) high[e] = fmaxf(high[e], s[4 * j + 2 * r + e]);
-    highest[r] = fmaxf(high[0], high[1]);
-  }
+  for (int r = 0; r < 2; ++r) highest[r] = largest<true>(s, r);
   bool rises = first;
   if (!rises)  // no thread of four need know of the others' to see that none rises
-    rises = __any_sync(0xffffffffu, __fmul_rn(highest[0], scale) - rows.base[0] > 8.0f ||
-                                        __fmul_rn(highest[1], scale) - rows.base[1] > 8.0f);
-  if (first)
-    rows.shrinks = rows.owes = false;
-  else
-    settle(rows);
+    rises = __any_sync(0xffffffffu, __fmul_rn(highest[0], scale) > rows.base[0] || __fmul_rn(highest[1], scale) > rows.base[1]);
+  rows.shrinks = rises && !first;
   if (rises) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -664,47 +671,61 @@ __device__ __forceinline__ void softmax(float (&s)[KEYS / 2], Rows& rows, float 
       float base = __fmul_rn(largest_of_four(highest[r]), scale);
       if (!first) {
         base = fmaxf(rows.base[r], base);
-        float shrink = exp2_fast(rows.base[r] - (base == minus_infinity() ? 0.0f : base));
-        rows.sum[r] *= shrink;
-        if (rows.shrinks) shrink *= rows.shrink[r];
-        rows.shrink[r] = shrink;
+        rows.shrink[r] = exp2_fast(rows.base[r] - (base == minus_infinity() ? 0.0f : base));
+        rows.sum[r] *= rows.shrink[r];
       }
       rows.base[r] = base;
     }
-    rows.shrinks = !first;
   }
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     float base = rows.base[r];
     if (base == minus_infinity()) base = 0.0f;
-    const float sum = weigh(s, r, scale, base);
+    float apart;
+    const float sum = weigh(s, r, scale, base, apart);
     rows.sum[r] = first ? sum : rows.sum[r] + sum;
   }
 }
 
-// The same in one pass, relative to the base there is. Weights beyond 256 make a new one, for the next tile. False,
-// and nothing is to be used, if a weight is too great for its type, or none can be had without a maximum.
+// The same in one pass, relative to the base there is. Weights are rounded before they go into P V, the sum is not, so a
+// weight that is a great part of its row has to be one that needs no rounding: the greatest is 1 then, and its logit the
+// new base. Only a tile in which one half of a thread's weights is much greater than the other is searched for such a
+// weight; a smaller one's error is one of many. False, and nothing is to be used, if a weight is too great for
+// its type, or none can be had without a maximum.
 __device__ __forceinline__ bool softmax_at_once(float (&s)[KEYS / 2], Rows& rows, float scale) {
-  float sum[2];
+  float sum[2], apart[2];
 #pragma unroll
-  for (int r = 0; r < 2; ++r) sum[r] = weigh(s, r, scale, rows.base[r]);
-  bool grown = !(sum[0] + sum[1] <= 256.0f);  // or no number
-  if (__any_sync(0xffffffffu, grown)) {
+  for (int r = 0; r < 2; ++r) sum[r] = weigh(s, r, scale, rows.base[r], apart[r]);
+  constexpr float kPart = 1.0f / PEAK;
+  const bool much = !(sum[0] + sum[1] <= 256.0f) || fabsf(apart[0]) > kPart * rows.sum[0] || fabsf(apart[1]) > kPart * rows.sum[1];  // or no number
+  rows.shrinks = false;
+  if (__any_sync(0xffffffffu, much)) {
     constexpr float kGreatest = GREATEST;
     if (__any_sync(0xffffffffu, !(sum[0] + sum[1] <= kGreatest))) return false;
-    settle(rows);
+    float top[2];
+    bool peaks = false;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const u32 exponent = max(__float_as_uint(largest_of_four(sum[r])) >> 23, 127u) - 127u;
-      const float shrink = __uint_as_float((127u - exponent) << 23);
-      rows.owed[r] = shrink;
-      rows.base[r] += static_cast<float>(exponent);
-      rows.sum[r] = (rows.sum[r] + sum[r]) * shrink;
+      top[r] = largest_of_four(largest<false>(s, r));
+      const float all = sum_of_four(rows.sum[r]);
+      if (!(top[r] > 1.0f && (top[r] > 256.0f || HEAVY * top[r] > all))) top[r] = 1.0f;
+      peaks |= top[r] != 1.0f;
     }
-    rows.owes = true;
-    return true;
+    rows.shrinks = __any_sync(0xffffffffu, peaks);
+    if (rows.shrinks) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float base = top[r] == 1.0f ? rows.base[r] : rows.base[r] + log2f(top[r]);
+        const float shrink = exp2_fast(rows.base[r] - base);
+        rows.base[r] = base, rows.shrink[r] = shrink;
+        rows.sum[r] *= shrink, sum[r] *= shrink;
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+          for (int e = 0; e < 2; ++e) s[4 * j + 2 * r + e] *= shrink;
+      }
+    }
   }
-  settle(rows);
 #pragma unroll
   for (int r = 0; r < 2; ++r) rows.sum[r] += sum[r];
   return true;
@@ -738,7 +759,8 @@ class Team {
         lse_(lse),
         came_(came),
         parts_(parts),
-        scale_(scale * 1.44269504f) {}
+        scale_(scale * 1.44269504f),
+        given_scale_(scale) {}
 
   __device__ __forceinline__ void work() {
     if (kTurns && number_ == kTeams - 1) named_arrive(turn(0), 256);  // the first team begins
@@ -810,8 +832,8 @@ class Team {
     release(barrier(TileEmpty, slot));
   }
 
-  // The next tile that sees a key is in the slot, and its queries on their way; those before it are written. False:
-  // there is none.
+  // The next tile is in the slot, and its queries on their way. False: there is none. (Each tile has keys; but without the
+  // loop ptxas arranges the crossing differently, and spills.)
   __device__ __forceinline__ bool fetch() {
     while (true) {
       barrier_wait(barrier(TileFull, slots_.stage), slots_.phase);
@@ -823,7 +845,6 @@ class Team {
       }
       drop(slots_.stage);
       slots_.advance();
-      blind(tile);
     }
   }
 
@@ -1065,12 +1086,18 @@ class Team {
     return true;
   }
 
+  // base / log2(e) + more, where base is logit * scale_: by the quotient of the two scales in two parts, so that neither the
+  // rounding of scale_ nor that of the product is in the result.
+  __device__ __forceinline__ float natural(float base, float more) const {
+    const float unit = given_scale_ / scale_, rest = fmaf(-unit, scale_, given_scale_) / scale_;
+    return fmaf(base, unit, fmaf(base, rest, more));
+  }
+
   // O leaves through the team's part of a place of Q.
   __device__ __forceinline__ void finish(int slot, u32 place, float (&o)[kHead / 2], Rows& rows) const {
     const Tile tile = tile_in(slot);
     drop(slot);
     const int first = tile.first + 64 * number_;
-    if (rows.owes) shrink(o, rows.owed);
     if (kParts > 1 && tile.index >= shape_.whole && !gather(tile.index - shape_.whole, o, rows)) return;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -1078,13 +1105,16 @@ class Team {
       sum += __shfl_xor_sync(0xffffffffu, sum, 1);
       sum += __shfl_xor_sync(0xffffffffu, sum, 2);
       const bool none = kMasked && rows.base[r] == minus_infinity();
-      const float factor = none ? 0.0f : reciprocal(sum);
+      const float factor = reciprocal(sum);
 #pragma unroll
       for (int i = 0; i < kHead / 8; ++i) o[4 * i + 2 * r] *= factor, o[4 * i + 2 * r + 1] *= factor;
+      if (none)
+#pragma unroll
+        for (int i = 0; i < kHead / 8; ++i) o[4 * i + 2 * r] = o[4 * i + 2 * r + 1] = 0.0f;
       const int row = first + row_ + 8 * r;
       if (lane_ % 4 == 0 && row < shape_.S_q)
         lse_[(static_cast<long long>(tile.b) * shape_.H + tile.h) * shape_.S_q + row] =
-            none ? minus_infinity() : (rows.base[r] + log2f(sum)) * 0.693147181f;
+            none ? minus_infinity() : natural(rows.base[r], log2f(sum) * 0.693147181f);
     }
     if (kHeld < kHead / 4) sync_team();  // every warp's products have read Q
     const u32 row = threadIdx.x % 128 / 32 * 16 + lane_ % 16, half = lane_ / 16;
@@ -1108,23 +1138,6 @@ class Team {
     }
   }
 
-  __device__ __forceinline__ uint4* chunk_of(const Tile& tile, int row, int chunk) const {
-    const long long at = (static_cast<long long>(tile.b) * shape_.S_q + row) * shape_.H + tile.h;
-    return static_cast<uint4*>(o_) + at * (kHead / 8) + chunk;
-  }
-
-  // No query of the tile sees a key.
-  __device__ __forceinline__ void blind(const Tile& tile) const {
-    const int first = tile.first + 64 * number_;
-    for (int i = threadIdx.x % 128; i < 64 * kHead / 8; i += 128) {
-      const int row = first + i / (kHead / 8);
-      if (row < shape_.S_q) *chunk_of(tile, row, i % (kHead / 8)) = make_uint4(0, 0, 0, 0);
-    }
-    const int row = first + threadIdx.x % 128;
-    if (threadIdx.x % 128 < 64 && row < shape_.S_q)
-      lse_[(static_cast<long long>(tile.b) * shape_.H + tile.h) * shape_.S_q + row] = minus_infinity();
-  }
-
   const Maps& maps_;
   const Shape& shape_;
   const u32 memory_, near_;  // near_: as descriptors want it, without the block's rank in its pair, above bit 23
@@ -1133,7 +1146,8 @@ class Team {
   float* const lse_;
   u32* const came_;     // parts that are there, by parted tile and team
   float* const parts_;  // kPart floats each
-  const float scale_;  // for powers of two
+  const float scale_;        // for powers of two
+  const float given_scale_;  // for powers of e
   Ring<KEY_TILES> keys_;
   Ring<VALUE_TILES> values_;
   Ring<3> slots_;  // of the next tile

@@ -1,4 +1,4 @@
-// A workload as cultivar_contender.h describes it, as one of this task's.
+// Converts a workload of cultivar_contender.h to a workload of this task.
 #pragma once
 
 #include <cmath>
@@ -8,10 +8,10 @@
 #include "../verify/data.hpp"
 #include "cultivar_contender.h"
 
-// Throws std::invalid_argument for what this kernel is not made for, std::runtime_error for what is no workload of the task.
+// Throws std::invalid_argument for a shape that this kernel does not support, std::runtime_error for an invalid workload.
 inline verify_data::Workload asked_workload(const cultivar_contender_workload& asked) {
   if (std::strcmp(asked.dtype, "bf16") != 0)
-    throw std::invalid_argument("attention_forward: built for bf16, and this is " + std::string(asked.dtype));
+    throw std::invalid_argument("attention_forward: built for bf16, but the dtype is " + std::string(asked.dtype));
   const auto given = [&](const char* name) -> const double* {
     for (std::uint32_t v = 0; v < asked.value_count; ++v)
       if (std::strcmp(asked.values[v].name, name) == 0) return &asked.values[v].value;
@@ -20,7 +20,7 @@ inline verify_data::Workload asked_workload(const cultivar_contender_workload& a
   const verify_data::Workload workload{asked.name, verify_data::numbers_of(given)};
   const auto wrong = [](const std::string& what) { throw std::runtime_error("attention_forward: " + what); };
   if (asked.tensor_count != verify_data::tensors.size())
-    wrong(std::to_string(asked.tensor_count) + " tensors, and it has " + std::to_string(verify_data::tensors.size()));
+    wrong(std::to_string(asked.tensor_count) + " tensors, but the task has " + std::to_string(verify_data::tensors.size()));
   for (std::size_t t = 0; t < verify_data::tensors.size(); ++t) {
     const verify_data::Tensor& expected = verify_data::tensors[t];
     const cultivar_contender_tensor& tensor = asked.tensors[t];
@@ -36,9 +36,9 @@ inline verify_data::Workload asked_workload(const cultivar_contender_workload& a
       const double extent = workload.number(expected.shape[d]);
       if (!(extent >= 1) || extent != std::floor(extent))
         throw std::invalid_argument(std::string("attention_forward: ") + expected.shape[d] + " is " +
-                                    (extent == 0 ? "0" : std::to_string(extent)) + ", and must be a whole number from 1 on");
+                                    (extent == 0 ? "0" : std::to_string(extent)) + ", but must be a whole number from 1");
       if (double(tensor.extents[d]) != extent)
-        wrong(name + " has " + std::to_string(tensor.extents[d]) + " elements along " + expected.shape[d] + ", which is " +
+        wrong(name + " has " + std::to_string(tensor.extents[d]) + " elements along " + expected.shape[d] + ", but must have " +
               std::to_string(std::int64_t(extent)));
       if (tensor.extents[d] > 1 && tensor.strides[d] != stride) wrong(name + " is not contiguous");
     }

@@ -1,5 +1,5 @@
-// The kernel behind Cultivar's C interface for contenders (cultivar_contender.h): what `cultivar evaluate --contender`
-// times beside others, and what pytorch/ loads. No two calls at once.
+// The kernel with Cultivar's C interface for contenders (cultivar_contender.h), used by `cultivar evaluate --contender`
+// and by pytorch/. One call at a time.
 #include "asked.hpp"
 #include "device.hpp"
 
@@ -25,7 +25,7 @@ std::int32_t answer(std::int32_t refused, const Work& work) {
   } catch (const std::exception& error) {
     error_text = error.what();
   } catch (...) {
-    error_text = "it threw something that is no error";
+    error_text = "it threw an exception that is not a std::exception";
   }
   return CULTIVAR_CONTENDER_FAILED;
 }
@@ -43,12 +43,12 @@ std::int32_t launch(void* handle, void* const* data, void* workspace, void* stre
 extern "C" {
 
 const cultivar_contender_description* cultivar_contender_describe() {
-  static const cultivar_contender_description told{CULTIVAR_CONTENDER_ABI, "attention_h200_5d9f33a3", "attention_one_pass 5d9f33a3ba30, #511 of attention-h200", "attention_forward",
+  static const cultivar_contender_description told{CULTIVAR_CONTENDER_ABI, "attention_exact_52d8f264", "attention_exact_peaks 52d8f2643061, #2 of attention-exact", "attention_forward",
                                                    "cuda"};
   return &told;
 }
 
-// Without memory (a tensor whose data is null) nothing is computed here.
+// Runs the kernel once, unless a tensor's data is null.
 std::int32_t cultivar_contender_prepare(const cultivar_contender_workload* asked, void** handle) {
   return answer(CULTIVAR_CONTENDER_UNSUPPORTED, [&] {
     const verify_data::Workload workload = asked_workload(*asked);
@@ -56,7 +56,7 @@ std::int32_t cultivar_contender_prepare(const cultivar_contender_workload* asked
     for (std::uint32_t t = 0; t < asked->tensor_count; ++t) places.push_back(asked->tensors[t].data);
     auto prepared = std::make_unique<Prepared>(Prepared{Device(asked->threads), verify_data::bind(workload, places)});
     prepared->workspace_bytes = prepared->device.prepare(prepared->arguments);
-    // What the first launch alone allocates or loads must not fall into a timed one.
+    // The first launch allocates and loads; do that here, so that it is not part of a timed launch.
     if (std::find(places.begin(), places.end(), nullptr) == places.end()) {
       prepared->device.launch(prepared->arguments, nullptr, nullptr);
       prepared->device.finish();
@@ -73,8 +73,8 @@ void cultivar_contender_release(void* handle) { delete static_cast<Prepared*>(ha
 
 const char* cultivar_contender_last_error() { return error_text.c_str(); }
 
-// Beyond Cultivar's interface, for callers whose launches overlap: how much device memory one needs, and a launch that
-// works in memory of the caller's (null: the handle's own).
+// Additions to Cultivar's interface for callers whose launches overlap: the size of the workspace, and a launch with a
+// workspace of the caller (null: the handle's own).
 std::uint64_t cultivar_export_workspace_bytes(void* handle) { return static_cast<Prepared*>(handle)->workspace_bytes; }
 
 std::int32_t cultivar_export_launch(void* handle, void* const* data, void* workspace, void* stream) {

@@ -1,4 +1,4 @@
-// What a handle of contender.cpp runs on: the GPU of the CUDA context that is current while it is prepared.
+// The device of a handle in contender.cpp: the GPU of the CUDA context that is current during prepare.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ class Device {
 
   std::size_t prepare(const Arguments& arguments) { return kernel_->prepare(arguments); }
   void launch(const Arguments& arguments, void* workspace, void* stream) {
-    // A thread that has not used CUDA yet has no context.
+    // A thread that has not used CUDA has no current context.
     if (context_ && !current())
       cultivar_export::driver::must(cultivar_export::driver::api().CtxSetCurrent(context_), "entering the CUDA context");
     (*kernel_)(arguments, static_cast<CUstream_st*>(stream), workspace);
@@ -32,12 +32,12 @@ class Device {
     cultivar_export::driver::must(cultivar_export::driver::api().CtxGetCurrent(&context), "asking for the CUDA context");
     return context;
   }
-  // One for each context, for as long as a handle needs it: its machine code is loaded once.
+  // One kernel for each context, shared by all handles that use it: its machine code is loaded once.
   static std::shared_ptr<cultivar_export::AttentionForward> shared() {
     static std::map<void*, std::weak_ptr<cultivar_export::AttentionForward>> all;
     auto kernel = all[current()].lock();
     if (!kernel) {
-      kernel = std::make_shared<cultivar_export::AttentionForward>();  // which opens the first GPU where no context is current
+      kernel = std::make_shared<cultivar_export::AttentionForward>();  // opens the first GPU if no context is current
       all[current()] = kernel;
     }
     return kernel;

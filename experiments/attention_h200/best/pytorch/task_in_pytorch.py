@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as functional
 
 
-def compute(q, k, v, *, causal, scale):
+def compute(q, k, v, *, causal, scale, window=0, softcap=0.0):
     """(o, lse). In the inputs' dtype; f64 inputs give what the others are compared with."""
     S_q, H, S_kv, H_kv = q.shape[1], q.shape[2], k.shape[1], k.shape[2]
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))  # heads before the sequence
@@ -13,11 +13,17 @@ def compute(q, k, v, *, causal, scale):
     seen = torch.ones(S_q, S_kv, dtype=torch.bool, device=q.device)
     if causal:
         seen = seen.tril(S_kv - S_q)
+    if window:
+        seen = seen.triu(S_kv - S_q - window + 1).tril(S_kv - S_q + window - 1)
     wide = torch.promote_types(q.dtype, torch.float32)
-    logits = (q.to(wide) @ k.to(wide).transpose(2, 3) * scale).masked_fill(~seen, float("-inf"))
+    logits = q.to(wide) @ k.to(wide).transpose(2, 3) * scale
+    if softcap:
+        logits = softcap * torch.tanh(logits / softcap)
+    logits = logits.masked_fill(~seen, float("-inf"))
     lse = torch.logsumexp(logits, dim=-1)  # which scaled_dot_product_attention keeps to itself
-    if hasattr(functional, "scaled_dot_product_attention"):
-        mask = dict(is_causal=True) if causal and S_q == S_kv else dict(attn_mask=seen) if causal else {}
+    if not softcap and hasattr(functional, "scaled_dot_product_attention"):
+        all_before = causal and S_q == S_kv and not window
+        mask = dict(is_causal=True) if all_before else dict(attn_mask=seen) if causal or window else {}
         try:
             o = functional.scaled_dot_product_attention(q, k, v, scale=scale, **mask)
         except TypeError:  # PyTorch 2.0 has 1 / sqrt(D) alone

@@ -1,10 +1,11 @@
-"""Checks cultivar_attention_forward.py on this machine: against the task's fp64 oracle (../build/libreference.so), and against what
-PyTorch itself computes where the task says how (task_in_pytorch.py beside this file).
+"""Checks cultivar_attention_forward.py on this machine: against the task's fp64 oracle (../build/libreference.so) and, if the task has an
+implementation in PyTorch (task_in_pytorch.py in this folder), against that.
 
-    python3 pytorch/test_cultivar_attention_forward.py      exit code 0: passed; 1: failed; 77: nothing to run it on, and why
+    python3 pytorch/test_cultivar_attention_forward.py      exit code 0: passed; 1: failed; 77: skipped, with the reason
 """
 
 import concurrent.futures
+import contextlib
 import ctypes
 import importlib.util
 import os
@@ -38,43 +39,57 @@ try:
 except ImportError:
     task_in_pytorch = None
 
+
+
+class Shape(dict):
+    """Dimensions and parameters, and how the inputs of that shape are drawn: kind, a, b, instead, share, axis."""
+
+    def __init__(self, numbers, fills):
+        super().__init__(numbers)
+        self.fills = fills
+
+
 MOST_ROWS = 2048
-# Dimensions and parameters that the kernel is made for, and some that it is not.
+# Dimensions and parameters that the kernel supports, and some that it does not.
 SHAPES = [
-    {"B": 1, "H": 2, "H_kv": 2, "S_q": 64, "S_kv": 64, "D": 64, "causal": False, "scale": 0.125},
-    {"B": 1, "H": 2, "H_kv": 2, "S_q": 64, "S_kv": 64, "D": 64, "causal": True, "scale": 0.125},
-    {"B": 1, "H": 2, "H_kv": 2, "S_q": 64, "S_kv": 64, "D": 128, "causal": False, "scale": 0.088388347648318433},
-    {"B": 2, "H": 2, "H_kv": 2, "S_q": 128, "S_kv": 128, "D": 64, "causal": False, "scale": 0.125},
-    {"B": 1, "H": 4, "H_kv": 2, "S_q": 192, "S_kv": 192, "D": 64, "causal": True, "scale": 0.125},
-    {"B": 1, "H": 3, "H_kv": 1, "S_q": 256, "S_kv": 256, "D": 64, "causal": False, "scale": 0.125},
-    {"B": 2, "H": 2, "H_kv": 2, "S_q": 320, "S_kv": 320, "D": 64, "causal": True, "scale": 0.125},
-    {"B": 1, "H": 2, "H_kv": 2, "S_q": 64, "S_kv": 512, "D": 64, "causal": False, "scale": 0.125},
-    {"B": 1, "H": 2, "H_kv": 2, "S_q": 128, "S_kv": 384, "D": 64, "causal": True, "scale": 0.125},
-    {"B": 1, "H": 2, "H_kv": 2, "S_q": 256, "S_kv": 256, "D": 128, "causal": False, "scale": 0.088388347648318433},
-    {"B": 1, "H": 4, "H_kv": 1, "S_q": 192, "S_kv": 192, "D": 128, "causal": True, "scale": 0.088388347648318433},
-    {"B": 1, "H": 1, "H_kv": 1, "S_q": 128, "S_kv": 128, "D": 256, "causal": False, "scale": 0.0625},
-    {"B": 1, "H": 2, "H_kv": 1, "S_q": 128, "S_kv": 128, "D": 256, "causal": True, "scale": 0.0625},
-    {"B": 1, "H": 2, "H_kv": 2, "S_q": 127, "S_kv": 127, "D": 64, "causal": False, "scale": 0.125},
-    {"B": 1, "H": 1, "H_kv": 1, "S_q": 127, "S_kv": 127, "D": 64, "causal": True, "scale": 0.125},
-    {"B": 1, "H": 1, "H_kv": 1, "S_q": 1023, "S_kv": 1023, "D": 64, "causal": True, "scale": 0.125},
-    {"B": 1, "H": 1, "H_kv": 1, "S_q": 65, "S_kv": 1537, "D": 64, "causal": False, "scale": 0.125},
-    {"B": 1, "H": 1, "H_kv": 1, "S_q": 3, "S_kv": 4097, "D": 64, "causal": False, "scale": 0.125},
-    {"B": 1, "H": 1, "H_kv": 1, "S_q": 1, "S_kv": 1023, "D": 64, "causal": True, "scale": 0.125},
-    {"B": 1, "H": 1, "H_kv": 1, "S_q": 129, "S_kv": 1, "D": 64, "causal": False, "scale": 0.125},
-    {"B": 3, "H": 1, "H_kv": 1, "S_q": 1, "S_kv": 2, "D": 64, "causal": True, "scale": 0.125},
-    {"B": 1, "H": 2, "H_kv": 1, "S_q": 193, "S_kv": 127, "D": 64, "causal": True, "scale": 0.125},
-    {"B": 1, "H": 1, "H_kv": 1, "S_q": 127, "S_kv": 127, "D": 128, "causal": False, "scale": 0.088388347648318433},
-    {"B": 1, "H": 1, "H_kv": 1, "S_q": 255, "S_kv": 257, "D": 128, "causal": True, "scale": 0.088388347648318433},
-    {"B": 1, "H": 1, "H_kv": 1, "S_q": 127, "S_kv": 127, "D": 256, "causal": False, "scale": 0.0625},
+    Shape({"B": 1, "H": 2, "H_kv": 2, "S_q": 64, "S_kv": 64, "D": 64, "causal": False, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 2, "H_kv": 2, "S_q": 64, "S_kv": 64, "D": 64, "causal": True, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 2, "H_kv": 2, "S_q": 64, "S_kv": 64, "D": 128, "causal": False, "scale": 0.088388347648318433, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 2, "H": 2, "H_kv": 2, "S_q": 128, "S_kv": 128, "D": 64, "causal": False, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 4, "H_kv": 2, "S_q": 192, "S_kv": 192, "D": 64, "causal": True, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 3, "H_kv": 1, "S_q": 256, "S_kv": 256, "D": 64, "causal": False, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 2, "H": 2, "H_kv": 2, "S_q": 320, "S_kv": 320, "D": 64, "causal": True, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 2, "H_kv": 2, "S_q": 64, "S_kv": 512, "D": 64, "causal": False, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 2, "H_kv": 2, "S_q": 128, "S_kv": 384, "D": 64, "causal": True, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 2, "H_kv": 2, "S_q": 256, "S_kv": 256, "D": 128, "causal": False, "scale": 0.088388347648318433, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 4, "H_kv": 1, "S_q": 192, "S_kv": 192, "D": 128, "causal": True, "scale": 0.088388347648318433, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 1, "H_kv": 1, "S_q": 128, "S_kv": 128, "D": 256, "causal": False, "scale": 0.0625, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 2, "H_kv": 1, "S_q": 128, "S_kv": 128, "D": 256, "causal": True, "scale": 0.0625, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 2, "H_kv": 2, "S_q": 127, "S_kv": 127, "D": 64, "causal": False, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 1, "H_kv": 1, "S_q": 127, "S_kv": 127, "D": 64, "causal": True, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 1, "H_kv": 1, "S_q": 1023, "S_kv": 1023, "D": 64, "causal": True, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 1, "H_kv": 1, "S_q": 65, "S_kv": 1537, "D": 64, "causal": False, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 1, "H_kv": 1, "S_q": 3, "S_kv": 4097, "D": 64, "causal": False, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 1, "H_kv": 1, "S_q": 1, "S_kv": 1023, "D": 64, "causal": True, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 1, "H_kv": 1, "S_q": 129, "S_kv": 1, "D": 64, "causal": False, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 3, "H": 1, "H_kv": 1, "S_q": 1, "S_kv": 2, "D": 64, "causal": True, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 2, "H_kv": 1, "S_q": 193, "S_kv": 127, "D": 64, "causal": True, "scale": 0.125, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 1, "H_kv": 1, "S_q": 127, "S_kv": 127, "D": 128, "causal": False, "scale": 0.088388347648318433, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 1, "H_kv": 1, "S_q": 255, "S_kv": 257, "D": 128, "causal": True, "scale": 0.088388347648318433, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 1, "H_kv": 1, "S_q": 127, "S_kv": 127, "D": 256, "causal": False, "scale": 0.0625, "window": 0, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
 ]
 REFUSED = [
+    Shape({"B": 1, "H": 2, "H_kv": 2, "S_q": 192, "S_kv": 192, "D": 64, "causal": True, "scale": 0.125, "window": 50, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 4, "H_kv": 2, "S_q": 200, "S_kv": 200, "D": 128, "causal": False, "scale": 0.088388347648318433, "window": 33, "softcap": 0.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
+    Shape({"B": 1, "H": 2, "H_kv": 2, "S_q": 128, "S_kv": 128, "D": 64, "causal": False, "scale": 0.125, "window": 0, "softcap": 2.0}, {"q": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "k": ("normal", 0.0, 1.0, 0.0, 0.0, -1), "v": ("normal", 0.0, 1.0, 0.0, 0.0, -1)}),
 ]
-FILLS = { "q": (False, 0.0, 1.0), "k": (False, 0.0, 1.0), "v": (False, 0.0, 1.0) }
 
 reference = ctypes.CDLL(module._library_file("libreference.so"))
 reference.cultivar_reference_check.restype = ctypes.c_int64
-# Of a workload of the module's, whose class is another one once it is reloaded.
+# void*, because the module's workload class changes when the module is reloaded.
 reference.cultivar_reference_check.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_double)]
+reference.cultivar_reference_derive.restype = ctypes.c_int64
+reference.cultivar_reference_derive.argtypes = [ctypes.c_void_p]
 reference.cultivar_reference_last_error.restype = ctypes.c_char_p
 generator = torch.Generator().manual_seed(torch.seed() % 2**63)
 counts = {"ok": 0, "FAILED": 0}
@@ -97,17 +112,52 @@ def refuses(kind, words, work):
         if missing:
             raise AssertionError("the message lacks %s: %s" % (missing, error))
         return str(error).splitlines()[0]
-    raise AssertionError("it was taken")
+    raise AssertionError("no exception was raised")
+
+
+def whole_numbers(kind, a, b, instead, share, axis, size):
+    """The values of an index tensor."""
+    if axis is None:  # the whole tensor is one line
+        return whole_numbers(kind, a, b, instead, share, 0, [torch.Size(size).numel()]).reshape(size)
+    if kind == "integers":
+        made = torch.randint(int(a), int(b), size, generator=generator)
+        return torch.where(torch.rand(size, generator=generator) < share, torch.full_like(made, int(instead)), made)
+    axis = axis % len(size)
+    if kind == "permutation":
+        return int(a) + torch.argsort(torch.rand(size, generator=generator), dim=axis)
+    # Running sums from 0 to b in steps of at least a.
+    steps = size[axis] - (kind == "offsets")
+    size = size[:axis] + [steps + 1] + size[axis + 1:]
+    made = torch.randint(0, int(b - a * steps) + 1, size, generator=generator)
+    made.select(axis, 0).fill_(0)
+    if steps:
+        made.select(axis, steps).fill_(int(b - a * steps))
+    made = made.sort(dim=axis).values
+    made += int(a) * torch.arange(steps + 1).view([-1] + [1] * (len(size) - 1 - axis))
+    return made if kind == "offsets" else made.diff(dim=axis)
+
+
+def drawn(fill, size):
+    kind, a, b, instead, share, axis = fill
+    if kind == "derived":  # computed from the others when they are known
+        return torch.zeros(size, dtype=torch.float64)
+    if kind not in ("normal", "uniform"):
+        return whole_numbers(kind, a, b, instead, share, axis, size)
+    exact = torch.empty(size, dtype=torch.float64)
+    return exact.uniform_(a, b, generator=generator) if kind == "uniform" else exact.normal_(a, b, generator=generator)
 
 
 def inputs_of(shape, device=TARGET):
     made = []
     for name, dtype, dimensions in module.INPUTS:
-        uniform, a, b = FILLS[name]
-        exact = torch.empty([shape[d] for d in dimensions], dtype=torch.float64)
-        exact = exact.uniform_(a, b, generator=generator) if uniform else exact.normal_(a, b, generator=generator)
-        made.append(exact.to(dtype).to(device))
-    return made
+        exact = drawn(shape.fills[name], [shape[d] for d in dimensions])
+        made.append(exact.to(dtype))
+    if device != "meta" and any(fill[0] == "derived" for fill in shape.fills.values()):
+        workload, alive = described(made, [None] * len(module.OUTPUTS), numbers_of(shape))
+        if reference.cultivar_reference_derive(ctypes.byref(workload)) < 0:
+            raise RuntimeError(reference.cultivar_reference_last_error().decode())
+        del alive
+    return [tensor.to(device) for tensor in made]
 
 
 def numbers_of(shape):
@@ -119,22 +169,28 @@ def called(inputs, numbers):
     return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
-def ratio(inputs, outputs, numbers):
-    """The outputs' error over what the task allows."""
-    outputs = [tensor.cpu() for tensor in outputs]
-    given, made = iter([tensor.cpu().contiguous() for tensor in inputs]), iter(outputs)
+def described(inputs, outputs, numbers):
+    """A workload of the reference library with these tensors, in host memory, and the objects that must outlive it."""
+    given, made = iter(inputs), iter(outputs)
     tensors = [next(made if is_output else given) for _, is_output, _, _ in module.TENSORS]
     values = tuple(numbers.get(name) for name, _ in module.NUMBERS)
     workload, alive = module.describe_workload(module._dimensions(inputs, values), values,
-                                               [tensor.data_ptr() for tensor in tensors], 0)
+                                               [None if t is None else t.data_ptr() for t in tensors], 0)
+    return workload, (alive, tensors)
+
+
+def ratio(inputs, outputs, numbers):
+    """The outputs' error relative to the task's bound."""
+    outputs = [tensor.cpu() for tensor in outputs]
+    workload, alive = described([tensor.cpu().contiguous() for tensor in inputs], outputs, numbers)
     ratios = (ctypes.c_double * len(outputs))()
     if reference.cultivar_reference_check(ctypes.byref(workload), MOST_ROWS, ratios) < 0:
         raise RuntimeError(reference.cultivar_reference_last_error().decode())
     del alive
     worst = max(ratios)
     if not worst <= 1:
-        raise AssertionError("wrong: the error is %.3g times what the task allows" % worst)
-    return "%.2f of what the task allows" % worst
+        raise AssertionError("wrong: the error is %.3g times the task's bound" % worst)
+    return "%.2f of the task's bound" % worst
 
 
 def right(inputs, numbers):
@@ -142,7 +198,7 @@ def right(inputs, numbers):
 
 
 def beside_pytorch(inputs, numbers):
-    """Errors against PyTorch in f64, ours beside those that PyTorch makes in the inputs' own dtype."""
+    """The errors against PyTorch in f64, compared with PyTorch's own errors in the inputs' dtype."""
     outputs = called(inputs, numbers)
     exact = task_in_pytorch.compute(*[t.double() if t.is_floating_point() else t for t in inputs], **numbers)
     try:
@@ -150,13 +206,13 @@ def beside_pytorch(inputs, numbers):
     except RuntimeError as error:
         if "not implemented for" not in str(error):
             raise
-        return "left out: " + str(error).splitlines()[0]
+        return "skipped: " + str(error).splitlines()[0]
     said = []
     for (name, dtype, _), got, own, want in zip(module.OUTPUTS, outputs, theirs, exact):
         got, own, want = got.double(), own.double(), want.double()
         finite = torch.isfinite(want)
         if not torch.equal(got[~finite], want[~finite]):
-            raise AssertionError("%s differs where it is not finite" % name)
+            raise AssertionError("%s differs in elements that are not finite" % name)
         if not finite.any():
             continue
         got, own, want = got[finite], own[finite], want[finite]
@@ -181,28 +237,28 @@ def displaced(tensor):
 
 PYTHON_NAMES = {  }
 
-print("PyTorch %s, %s, attention_one_pass 5d9f33a3ba30" % (torch.__version__, torch.cuda.get_device_name() if TARGET == "cuda"
+print("PyTorch %s, %s, attention_exact_peaks 52d8f2643061" % (torch.__version__, torch.cuda.get_device_name() if TARGET == "cuda"
                                             else "%d threads" % torch.get_num_threads()))
 for shape in SHAPES:
     numbers, inputs = numbers_of(shape), inputs_of(shape)
     title = " ".join("%s=%.4g" % item for item in shape.items())
     check(title, lambda: right(inputs, numbers))
     if task_in_pytorch is not None:
-        check("  beside PyTorch", lambda: beside_pytorch(inputs, numbers))
+        check("  compared with PyTorch", lambda: beside_pytorch(inputs, numbers))
 for shape in REFUSED:
     title = " ".join("%s=%.4g" % item for item in shape.items())
     check("refuses " + title, lambda: refuses(module.Unsupported, ["attention_forward"],
                                                lambda: called(inputs_of(shape), numbers_of(shape))))
 
-# One of middling size: of a single element, say, every view is contiguous.
+# A shape of medium size: a tensor with one element, for example, is always contiguous.
 shape = sorted(SHAPES, key=lambda s: sum(tensor.numel() for tensor in inputs_of(s, "meta")))[len(SHAPES) // 2]
 numbers, inputs = numbers_of(shape), inputs_of(shape)
 first, first_dtype, _ = module.INPUTS[0]
 given_alone = {name: value for name, value in numbers.items() if dict(module.NUMBERS)[name]}
 if len(given_alone) < len(numbers) and True:
-    check("parameters left out have their defaults", lambda: right(inputs, given_alone))
+    check("omitted parameters have their defaults", lambda: right(inputs, given_alone))
 check("inputs that are not contiguous", lambda: ratio(inputs, called([strided(t) for t in inputs], numbers), numbers))
-check("inputs at odd places", lambda: ratio(inputs, called([displaced(t) for t in inputs], numbers), numbers))
+check("unaligned inputs", lambda: ratio(inputs, called([displaced(t) for t in inputs], numbers), numbers))
 other = torch.float64 if first_dtype != torch.float64 else torch.float32
 check("refuses another dtype",
       lambda: refuses(TypeError, [first, str(other)], lambda: called([inputs[0].to(other)] + inputs[1:], numbers)))
@@ -214,7 +270,7 @@ if shared:
     i, d = shared[-1]
     longer = list(inputs)
     longer[i] = torch.cat([inputs[i], inputs[i].narrow(d, 0, 1)], d)
-    check("refuses shapes that do not fit together", lambda: refuses(
+    check("refuses inconsistent shapes", lambda: refuses(
         ValueError, [module.INPUTS[i][0], module.INPUTS[i][2][d]], lambda: called(longer, numbers)))
 if inputs[0].dim():
     leading = module.INPUTS[0][2][0]
@@ -223,7 +279,7 @@ if inputs[0].dim():
     check("refuses empty tensors",
           lambda: refuses(module.Unsupported, [leading + " is 0"], lambda: called(empty, numbers)))
 if inputs[0].is_floating_point():
-    check("refuses to be differentiated", lambda: refuses(
+    check("refuses gradients", lambda: refuses(
         RuntimeError, [first, "gradient"], lambda: called([inputs[0].clone().requires_grad_()] + inputs[1:], numbers)))
 
 
@@ -234,9 +290,57 @@ def meta():
 
 
 def compiled():
-    """aot_eager needs no compiler, and traces through the meta implementation as every backend does."""
+    """aot_eager needs no compiler, and traces through the meta implementation like every backend."""
     function = torch.compile(lambda *tensors: called(tensors, numbers), backend="aot_eager", fullgraph=True)
     return ratio(inputs, function(*inputs), numbers)
+
+
+def directly():
+    """A call like an earlier one goes around the dispatcher, but not for tensors that are copied and not in a mode."""
+    if None in module._modes:
+        return "skipped: this PyTorch does not say whether a mode is active"
+    called(inputs, numbers)
+    kept, fresh = module._operator, inputs_of(shape)
+
+    def dispatched(*tensors, **named):
+        raise AssertionError("the dispatcher was asked")
+
+    class Watch(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            return function(*args, **(kwargs or {}))
+
+    module._operator = dispatched
+    try:
+        said = ratio(fresh, called(fresh, numbers), numbers)
+        for what in ([displaced(t) for t in fresh], None):
+            with contextlib.nullcontext() if what else Watch():
+                refuses(AssertionError, ["dispatcher"], lambda: called(what or fresh, numbers))
+    finally:
+        module._operator = kept
+    return said
+
+
+def host_time():
+    """Microseconds of the host for a call of the smallest shape, the least of several measurements."""
+    small = min(SHAPES, key=lambda s: sum(tensor.numel() for tensor in inputs_of(s, "meta")))
+    tensors, values = inputs_of(small), numbers_of(small)
+    outputs = called(tensors, values)
+
+    def least(work):
+        times = []
+        for _ in range(9):
+            wait()
+            began = time.perf_counter()
+            for _ in range(200):
+                work()
+            times.append((time.perf_counter() - began) / 200 * 1e6)
+        return min(times)
+
+    wait = torch.cuda.synchronize if TARGET == "cuda" else lambda: None
+    named = {PYTHON_NAMES.get(name, name): value for name, value in values.items()}
+    empty = least(lambda: [torch.empty(o.shape, dtype=o.dtype, device=o.device) for o in outputs])
+    return "%.1f us, of which %.1f us are torch.empty for the outputs%s" % (
+        least(lambda: operator(*tensors, **named)), empty, "" if TARGET == "cuda" else "; the kernel's own work included")
 
 
 def evicted():
@@ -264,7 +368,7 @@ def beside_another_copy():
     spec.loader.exec_module(copy)
     assert copy._operator is not module._operator
     outputs = copy.attention_forward(*inputs, **{PYTHON_NAMES.get(name, name): value for name, value in numbers.items()})
-    assert copy._handles, "it called the other one"
+    assert copy._handles, "it called the other copy"
     ratio(inputs, outputs if isinstance(outputs, tuple) else (outputs,), numbers)
     return right(inputs, numbers)
 
@@ -275,7 +379,7 @@ def another_thread():
 
 
 def streams():
-    """Inputs that are late, on two streams at once: each call must wait for its own, and they must not share memory."""
+    """Delayed inputs on two streams at once: each call must wait for its own stream, and calls must not share memory."""
     sets, results = [inputs_of(shape) for _ in range(2)], []
     torch.cuda.synchronize()
     for tensors in sets:
@@ -320,25 +424,27 @@ def forked():
     for _ in range(600):
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            assert os.WIFEXITED(status) and os.WEXITSTATUS(status) == 7, "it failed: status %d" % status
+            assert os.WIFEXITED(status) and os.WEXITSTATUS(status) == 7, "the child failed: status %d" % status
             return
         time.sleep(0.1)
     os.kill(child, 9)
-    raise AssertionError("it did not end within a minute")
+    raise AssertionError("the child did not end within a minute")
 
 
 check("meta tensors have the outputs' shapes", meta)
 if hasattr(torch, "compile"):
-    check("torch.compile takes it whole", compiled)
-check("handles are few, and made again", evicted)
+    check("torch.compile without graph breaks", compiled)
+check("a call like an earlier one is direct", directly)
+check("host time of a call", host_time)
+check("handles are limited and recreated", evicted)
 check("another thread", another_thread)
 check("reloaded", reloaded)
-check("beside another copy of itself", beside_another_copy)
+check("together with another copy of the module", beside_another_copy)
 if TARGET == "cpu":
-    check("a process forked off", forked)
+    check("a forked process", forked)
 if TARGET == "cuda":
-    check("two streams with late inputs", streams)
-    check("a CUDA graph, replayed with other inputs", graph)
+    check("two streams with delayed inputs", streams)
+    check("a CUDA graph, replayed with new inputs", graph)
 if counts["FAILED"]:
     sys.exit("FAILED: %d of %d checks" % (counts["FAILED"], sum(counts.values())))
 print("passed: %d checks" % counts["ok"])

@@ -60,7 +60,10 @@ class Bench {
         cultivar_export::driver::must(download_(buffers[t].data(), places_[t], buffers[t].size()),
                                       "copying from the GPU");
   }
-  // Between two events. The GPU is still flushing while the launch is prepared, so that it never waits for the host.
+  // Which of several kernels the loaded workload goes to.
+  const char* kernel() const { return ""; }
+  // Measured between two events. The GPU is still flushing the cache while the host prepares the launch, so it never
+  // waits for the host.
   double timed_us() {
     using namespace cultivar_export::driver;
     must(api().MemsetD8Async(flush_, 0, flush_bytes_, nullptr), "flushing the cache");

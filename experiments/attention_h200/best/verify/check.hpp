@@ -1,4 +1,4 @@
-// How far outputs are from the task's fp64 oracle, over what the task allows.
+// Computes the error of outputs against the task's fp64 oracle, relative to the task's error bound.
 #pragma once
 
 #include <algorithm>
@@ -14,19 +14,26 @@
 #include "data.hpp"
 
 extern "C" void reference_row(const ReferenceArgs&, std::int64_t row, double* out);
-extern "C" void reference_row_rounded(const ReferenceArgs&, std::int64_t row, double* out);
+// Null if the task allows no rounding.
+extern "C" void reference_row_rounded(const ReferenceArgs&, std::int64_t row, double* out) __attribute__((weak));
+// Null if the task has no derived inputs.
+extern "C" void derive_row(const ReferenceArgs&, std::int64_t row, double* out) __attribute__((weak));
 
 namespace verify_data {
 
 struct Errors {
   double max_error = 0, sum_error = 0, max_legal = 0, sum_legal = 0, sum_square = 0;
   std::int64_t count = 0, broken = 0;
+  std::int64_t open = 0, lost = 0, spilled = 0;  // not finite: by the oracle, there only, in the output only
 
   void add(double got, double want, double legal) {
     ++count;
     if (!std::isfinite(want) || !std::isfinite(got)) {
       const bool same = std::isnan(want) ? std::isnan(got) : got == want;
       broken += !same;
+      open += !std::isfinite(want);
+      lost += std::isfinite(got);
+      spilled += std::isfinite(want);
       return;
     }
     const double error = std::abs(got - want), allowed = std::isfinite(legal) ? std::abs(legal - want) : 0.0;
@@ -44,6 +51,9 @@ struct Errors {
     sum_square += other.sum_square;
     count += other.count;
     broken += other.broken;
+    open += other.open;
+    lost += other.lost;
+    spilled += other.spilled;
   }
   double floor() const { return floor_eps * epsilon * std::sqrt(sum_square / double(std::max<std::int64_t>(count, 1))); }
   double ratio() const {  // > 1: outside the bound
@@ -77,7 +87,7 @@ inline std::size_t elements_of(const Tensor& tensor, const Workload& workload) {
   return elements;
 }
 
-// Calls work(first element, how many) for pieces of a tensor, on all cores.
+// Calls work(first element, count) for pieces of a tensor, on all cores.
 inline void in_pieces(std::size_t elements, const std::function<void(std::size_t, std::size_t)>& work, int threads) {
   constexpr std::size_t piece = 1 << 18;
   in_parallel(
@@ -111,46 +121,83 @@ class RowCheck {
     for (std::size_t t = 0; t < tensors.size(); ++t)
       if (!tensors[t].output)
         inputs_.push_back({tensors[t].name, exact_[t].data(), shapes_[t].data(), int(shapes_[t].size())});
-    reference_ = {inputs_.data(), int(inputs_.size()), workload.numbers.data(), int(workload.numbers.size()),
-                  round_to_dtype};
-    for (const char* name : row_dimensions) {
-      extents_.push_back(std::int64_t(workload.number(name)));
-      rows_ *= extents_.back();
-    }
-    for (const Tensor& tensor : tensors) {
-      if (!tensor.output) continue;
-      std::int64_t elements = 1;
-      for (const char* name : tensor.shape)
-        if (std::none_of(row_dimensions.begin(), row_dimensions.end(),
-                         [&](const char* row) { return std::strcmp(row, name) == 0; }))
-          elements *= std::int64_t(workload.number(name));
-      row_elements_ += elements;
-    }
+    for (std::size_t t = 0; t < tensors.size(); ++t)
+      if (tensors[t].output) add_output(t, workload);
   }
   RowCheck(const RowCheck&) = delete;
 
   std::int64_t rows() const { return rows_; }
 
-  void compare(std::int64_t row, std::vector<Errors>& errors) const {
-    std::vector<double> want(static_cast<std::size_t>(row_elements_)), legal(want.size());
-    reference_row(reference_, row, want.data());
-    reference_row_rounded(reference_, row, legal.data());
-    std::vector<std::int64_t> index(extents_.size());
-    for (std::int64_t rest = row, d = std::int64_t(index.size()) - 1; d >= 0; --d) {
-      index[std::size_t(d)] = rest % extents_[std::size_t(d)];
-      rest /= extents_[std::size_t(d)];
-    }
-    std::size_t at = 0;  // in the oracle's row: outputs in order, free dimensions outermost first
+  // Computes the derived inputs, whose memory is `places[tensor]`, from the others.
+  void derive(const Workload& workload, const std::vector<std::byte*>& places, int threads) const {
+    Group group;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
-      if (!tensors[t].output) continue;
+      if (!tensors[t].derived) continue;
+      group.outputs.push_back(t);
+      group.elements += std::int64_t(elements_of(tensors[t], workload));
+    }
+    if (group.outputs.empty()) return;
+    std::int64_t rows = 1;
+    for (const char* name : tensors[group.outputs.front()].rows) {
+      group.extents.push_back(std::int64_t(workload.number(name)));
+      rows *= group.extents.back();
+    }
+    const ReferenceArgs args{inputs_.data(), int(inputs_.size()), workload.numbers.data(), int(workload.numbers.size()),
+                             round_to_dtype, tensors[group.outputs.front()].name};
+    in_parallel(
+        rows,
+        [&](int, std::int64_t row) {
+          std::vector<double> values(std::size_t(group.elements / rows));
+          derive_row(args, row, values.data());
+          place(group, row, [&](std::size_t t, std::size_t at, std::size_t value) {
+            const std::size_t size = cultivar::size_of(tensors[t].dtype);
+            cultivar::encode(tensors[t].dtype, {&values[value], 1}, {places[t] + at * size, size});
+          });
+        },
+        threads);
+  }
+
+  void compare(std::int64_t row, std::vector<Errors>& errors) const {
+    const Group* group = &groups_.front();
+    for (const Group& each : groups_)
+      if (row >= each.first) group = &each;
+    row -= group->first;
+    std::vector<double> want(static_cast<std::size_t>(group->elements));
+    reference_row(group->reference, row, want.data());
+    std::vector<double> legal = want;
+    if (reference_row_rounded != nullptr) reference_row_rounded(group->reference, row, legal.data());
+    place(*group, row, [&](std::size_t t, std::size_t at, std::size_t value) {
+      errors[t].add(element(t, at), want[value], legal[value]);
+    });
+  }
+
+ private:
+  // Outputs with the same row dimensions; the rows of all groups follow each other.
+  struct Group {
+    std::vector<std::size_t> outputs;
+    std::vector<std::int64_t> extents;
+    std::int64_t first = 0, elements = 0;
+    ReferenceArgs reference{};
+  };
+
+  // use(tensor, element, index of its value) for the elements of a row: tensors in order, free dimensions outermost first.
+  template <class Use>
+  void place(const Group& group, std::int64_t row, const Use& use) const {
+    std::vector<std::int64_t> index(group.extents.size());
+    for (std::int64_t rest = row, d = std::int64_t(index.size()) - 1; d >= 0; --d) {
+      index[std::size_t(d)] = rest % group.extents[std::size_t(d)];
+      rest /= group.extents[std::size_t(d)];
+    }
+    std::size_t at = 0;
+    for (const std::size_t t : group.outputs) {
       const auto& shape = shapes_[t];
       std::vector<std::int64_t> place(shape.size(), 0);
       std::vector<std::size_t> free_dimensions;
       std::int64_t free_elements = 1;
       for (std::size_t d = 0; d < place.size(); ++d) {
         bool fixed = false;
-        for (std::size_t r = 0; r < row_dimensions.size(); ++r)
-          if (std::strcmp(tensors[t].shape[d], row_dimensions[r]) == 0) place[d] = index[r], fixed = true;
+        for (std::size_t r = 0; r < tensors[t].rows.size(); ++r)
+          if (std::strcmp(tensors[t].shape[d], tensors[t].rows[r]) == 0) place[d] = index[r], fixed = true;
         if (!fixed) free_dimensions.push_back(d), free_elements *= shape[d];
       }
       for (std::int64_t e = 0; e < free_elements; ++e, ++at) {
@@ -161,12 +208,42 @@ class RowCheck {
         }
         std::int64_t offset = 0;
         for (std::size_t d = 0; d < place.size(); ++d) offset = offset * shape[d] + place[d];
-        errors[t].add(element(t, std::size_t(offset)), want[at], legal[at]);
+        use(t, std::size_t(offset), at);
       }
     }
   }
 
- private:
+  static bool same(const std::vector<const char*>& a, const std::vector<const char*>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const char* x, const char* y) { return std::strcmp(x, y) == 0; });
+  }
+
+  void add_output(std::size_t t, const Workload& workload) {
+    const Tensor& tensor = tensors[t];
+    Group* group = nullptr;
+    for (Group& each : groups_)
+      if (same(tensors[each.outputs.front()].rows, tensor.rows)) group = &each;
+    if (group == nullptr) {
+      group = &groups_.emplace_back();
+      group->first = rows_;
+      std::int64_t rows = 1;
+      for (const char* name : tensor.rows) {
+        group->extents.push_back(std::int64_t(workload.number(name)));
+        rows *= group->extents.back();
+      }
+      rows_ += rows;
+      group->reference = {inputs_.data(), int(inputs_.size()), workload.numbers.data(), int(workload.numbers.size()),
+                          round_to_dtype, tensor.name};
+    }
+    group->outputs.push_back(t);
+    std::int64_t elements = 1;
+    for (const char* name : tensor.shape)
+      if (std::none_of(tensor.rows.begin(), tensor.rows.end(),
+                       [&](const char* row) { return std::strcmp(row, name) == 0; }))
+        elements *= std::int64_t(workload.number(name));
+    group->elements += elements;
+  }
+
   double element(std::size_t tensor, std::size_t at) const {
     const std::size_t size = cultivar::size_of(tensors[tensor].dtype);
     double value = 0;
@@ -178,16 +255,23 @@ class RowCheck {
   std::vector<std::vector<double>> exact_;  // of inputs
   std::vector<std::vector<std::int64_t>> shapes_;
   std::vector<ReferenceTensor> inputs_;
-  ReferenceArgs reference_{};
-  std::vector<std::int64_t> extents_;
-  std::int64_t rows_ = 1, row_elements_ = 0;
+  std::vector<Group> groups_;
+  std::int64_t rows_ = 0;
 };
+
+// Computes the derived inputs among the tensors of a workload from the others.
+inline void derive_inputs(const Workload& workload, const std::vector<std::byte*>& places) {
+  if (std::none_of(tensors.begin(), tensors.end(), [](const Tensor& tensor) { return tensor.derived; })) return;
+  const int threads = std::max(1, int(std::thread::hardware_concurrency()));
+  const std::vector<const std::byte*> stored(places.begin(), places.end());
+  RowCheck(workload, stored, threads).derive(workload, places, threads);
+}
 
 struct Judged {
   std::int64_t rows = 0;
-  std::vector<Errors> errors;  // one for each tensor; of inputs none
+  std::vector<Errors> errors;  // one for each tensor; unused for inputs
 };
-// All rows, or `most_rows` that are drawn.
+// Checks all rows, or `most_rows` random ones.
 inline Judged judge(const Workload& workload, const std::vector<const std::byte*>& stored, std::int64_t most_rows,
                     std::mt19937_64& random) {
   const int threads = std::max(1, int(std::thread::hardware_concurrency()));

@@ -1,11 +1,14 @@
-// What a task's reference.cpp includes. It defines, with C linkage,
+// The header that a task's reference.cpp includes. reference.cpp defines, with C linkage,
 //   extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, double* out);
-// and, to have its tolerance derived from the legal roundings,
+// and, if the tolerance is to be derived from the permitted roundings,
 //   extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out);
-// and one `control_<name>` of the same shape for each control in task.yaml.
-// `row` walks the task's `rows` dimensions (outermost first). `out` holds the row's elements of every output
-// tensor in the order of task.yaml: for each, its dimensions that are not among `rows`, outermost first.
-// All are called from many threads at once and must not keep state.
+// and one `control_<name>` with the same signature for each control in task.yaml; and `derive_row`, if it has
+// derived inputs.
+// `row` enumerates the task's `rows` dimensions (outermost first). `out` holds the row's elements of every
+// output tensor in the order of task.yaml: for each, its dimensions that are not among `rows`, outermost
+// first. If outputs have `rows` of their own, the same functions are called for their rows as well:
+// args.is_row_of("dw") says whether `row` is one of dw's and `out` holds only that. All of them are called
+// from many threads at once and must not keep state.
 #pragma once
 
 #include <cmath>
@@ -20,11 +23,12 @@ struct ReferenceTensor {
   const double* values;  // the exact values of the low-precision elements, contiguous
   const std::int64_t* shape;
   int rank;
-  const void* stored = nullptr;  // the elements as the kernel gets them; read() knows how
+  const void* stored =
+      nullptr;  // the elements as the kernel receives them, in the format that read() decodes
   ReferenceType stored_as = ReferenceType::other;
 
-  // out[i] = values[first + i] for `count` elements, from the smaller stored ones where there are any: what
-  // streams through large tensors is bound by memory.
+  // out[i] = values[first + i] for `count` elements. Reads the smaller stored elements if there are any,
+  // because streaming through large tensors is bound by memory bandwidth.
   void read(std::int64_t first, std::int64_t count, double* out) const {
     if (stored_as == ReferenceType::bf16) {
       const std::uint16_t* const from = static_cast<const std::uint16_t*>(stored) + first;
@@ -47,7 +51,8 @@ struct ReferenceTensor {
     }
   }
 
-  // They are read soon. Rows that lie far apart are as slow to come as memory is without it.
+  // Prefetches elements that will be read soon. Without it, rows that lie far apart are bound by memory
+  // latency.
   void expect(std::int64_t first, std::int64_t count) const {
     const bool small = stored_as != ReferenceType::other;
     const std::int64_t width = !small ? 8 : stored_as == ReferenceType::f32 ? 4 : 2;
@@ -55,6 +60,63 @@ struct ReferenceTensor {
     for (std::int64_t byte = 0; byte < count * width; byte += 64) __builtin_prefetch(from + byte);
   }
 };
+
+// exp(x) to about one unit in the last place, without calls and branches, so that the compiler computes
+// several at a time. Results below 2^-1021 are 0.
+inline double reference_exp(double x) {
+  constexpr double kLowest = -707.0, kHighest = 709.782712893384;
+  const double bounded = x < kLowest ? kLowest : x > kHighest ? kHighest : x;
+  // x = n ln 2 + r; the last bits of `shifted` are n.
+  constexpr double kShift = 0x1.8p52;
+  const double shifted = bounded * 0x1.71547652b82fep+0 + kShift, n = shifted - kShift;
+  const double r = (bounded - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
+  double p = 1.0 / 6227020800.0;
+  p = p * r + 1.0 / 479001600.0;
+  p = p * r + 1.0 / 39916800.0;
+  p = p * r + 1.0 / 3628800.0;
+  p = p * r + 1.0 / 362880.0;
+  p = p * r + 1.0 / 40320.0;
+  p = p * r + 1.0 / 5040.0;
+  p = p * r + 1.0 / 720.0;
+  p = p * r + 1.0 / 120.0;
+  p = p * r + 1.0 / 24.0;
+  p = p * r + 1.0 / 6.0;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  p = p * r + 1.0;
+  std::uint64_t bits;
+  std::memcpy(&bits, &shifted, sizeof bits);
+  bits = (bits + 1022) << 52;  // 2^(n - 1)
+  double half;
+  std::memcpy(&half, &bits, sizeof half);
+  const double result = (p + p) * half;
+  return x < kLowest ? 0.0 : x > kHighest ? HUGE_VAL : result;
+}
+
+// In place. A loop of its own, because the compiler computes several at a time only in simple loops.
+inline void reference_exp_all(double* values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) values[i] = reference_exp(values[i]);
+}
+
+// Several sums and maxima at a time, which a plain loop must not have: the order of additions matters.
+inline double reference_sum(const double* values, std::int64_t count) {
+  double sums[8] = {};
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    for (int l = 0; l < 8; ++l) sums[l] += values[i + l];
+  for (; i < count; ++i) sums[0] += values[i];
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+inline double reference_max(const double* values, std::int64_t count) {
+  double tops[8];
+  for (double& top : tops) top = -HUGE_VAL;
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    for (int l = 0; l < 8; ++l) tops[l] = values[i + l] > tops[l] ? values[i + l] : tops[l];
+  for (; i < count; ++i) tops[0] = values[i] > tops[0] ? values[i] : tops[0];
+  for (int l = 1; l < 8; ++l) tops[0] = tops[l] > tops[0] ? tops[l] : tops[0];
+  return tops[0];
+}
 
 struct ReferenceNumber {
   const char* name;  // a dimension, a parameter or a `let` name
@@ -66,7 +128,51 @@ struct ReferenceArgs {
   int tensor_count;
   const ReferenceNumber* numbers;
   int number_count;
-  double (*round)(double);  // rounds to the workload's dtype
+  double (*round)(double);                         // rounds to the workload's dtype
+  const char* output = "";                         // the first of the outputs to which the row belongs
+  ReferenceType rounds_to = ReferenceType::other;  // that dtype
+
+  bool is_row_of(const char* name) const { return std::strcmp(output, name) == 0; }
+  // The same for many values, several at a time.
+  void round_all(double* values, std::int64_t count) const {
+    switch (rounds_to) {
+      case ReferenceType::f32:
+        for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(values[i]);
+        break;
+      case ReferenceType::f16:
+        return round_to_bits<42, -14>(values, count, 65504.0);
+      case ReferenceType::bf16:
+        return round_to_bits<45, -126>(values, count, 0x1.fep127);
+      case ReferenceType::other:
+        for (std::int64_t i = 0; i < count; ++i) values[i] = round(values[i]);
+    }
+  }
+  // Without `dropped` of the 52 bits of fraction, ties to even; below 2^lowest with the last place of
+  // 2^lowest; infinite above `most`.
+  template <int dropped, int lowest>
+  static void round_to_bits(double* values, std::int64_t count, double most) {
+    const double shift = std::ldexp(1.5, lowest + dropped), least = std::ldexp(1.0, lowest);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double value = values[i], size = std::fabs(value);
+      std::uint64_t bits;
+      std::memcpy(&bits, &size, sizeof bits);
+      bits += (std::uint64_t{1} << (dropped - 1)) - 1 + (bits >> dropped & 1u);
+      bits &= ~((std::uint64_t{1} << dropped) - 1);
+      double normal;
+      std::memcpy(&normal, &bits, sizeof normal);
+      const double rounded = size < least ? (size + shift) - shift : normal;
+      const double bounded = rounded > most ? HUGE_VAL : rounded;
+      values[i] = size <= 0x1.fffffffffffffp+1023 ? std::copysign(bounded, value) : value;
+    }
+  }
+  // Rounds to TF32 as tensor cores do: 10 bits of fraction, ties to even.
+  static float round_tf32(float value) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7f800000u) != 0x7f800000u) bits = (bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu;
+    std::memcpy(&value, &bits, sizeof bits);
+    return value;
+  }
 
   const ReferenceTensor* find(const char* name) const {
     for (int i = 0; i < tensor_count; ++i)

@@ -10,25 +10,33 @@
 namespace {
 
 struct Row {
-  const double *q, *k, *v;      // this query; the first key and value of its head
+  const double *q, *k, *v;  // this query; the first key that it sees, and its value
   const ReferenceTensor *keys_of, *values_of;
-  std::int64_t first_key;       // element at which they begin
-  std::int64_t D, key_stride;   // elements
-  std::int64_t visible, keys;   // how many keys the mask leaves; how many there are
-  float scale;                  // a kernel argument, so f32
+  std::int64_t first_key;      // element at which they begin
+  std::int64_t D, key_stride;  // elements
+  std::int64_t visible;        // how many keys the mask and the window leave, one after another
+  float scale, softcap;        // kernel arguments, so f32
 
   Row(const ReferenceArgs& args, std::int64_t row)
-      : D(args.integer("D")), keys(args.integer("S_kv")), scale(static_cast<float>(args.number("scale"))) {
+      : Row(args, row, args.number("causal") != 0.0, args.integer("window")) {}
+  Row(const ReferenceArgs& args, std::int64_t row, bool causal, std::int64_t window)
+      : D(args.integer("D")),
+        scale(static_cast<float>(args.number("scale"))),
+        softcap(static_cast<float>(args.number("softcap"))) {
     const auto H = args.integer("H"), H_kv = args.integer("H_kv"), S_q = args.integer("S_q");
+    const auto keys = args.integer("S_kv");
     const auto h = row % H, i = row / H % S_q, b = row / H / S_q;  // rows walk [B, S_q, H]
     key_stride = H_kv * D;
-    first_key = b * keys * key_stride + h / (H / H_kv) * D;
+    const auto own = i + keys - S_q;  // the key at the query's place
+    const auto from = window > 0 ? std::clamp<std::int64_t>(own - window + 1, 0, keys) : 0;
+    const auto to = std::clamp<std::int64_t>(causal ? own + 1 : window > 0 ? own + window : keys, from, keys);
+    visible = to - from;
+    first_key = (b * keys + from) * key_stride + h / (H / H_kv) * D;
     keys_of = args.find("k");
     values_of = args.find("v");
     q = args.tensor("q") + row * D;
     k = keys_of->values + first_key;
     v = values_of->values + first_key;
-    visible = args.number("causal") != 0.0 ? std::clamp<std::int64_t>(i + keys - S_q + 1, 0, keys) : keys;
   }
 
   double logit(std::int64_t j) const { return logit(k + j * key_stride); }
@@ -39,7 +47,11 @@ struct Row {
     for (; d + lanes <= D; d += lanes)
       for (int l = 0; l < lanes; ++l) sum[l] += q[d + l] * key[d + l];
     for (; d < D; ++d) sum[0] += q[d] * key[d];
-    return (((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]))) * double(scale);
+    return capped((((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]))) *
+                  double(scale));
+  }
+  double capped(double logit) const {
+    return softcap > 0.0f ? double(softcap) * std::tanh(logit / double(softcap)) : logit;
   }
 
   // Nothing visible: O = 0 and LSE = -inf.
@@ -98,7 +110,11 @@ void two_passes(const ReferenceArgs& args, const Row& r, double* out) {
     for (std::int64_t d = 0; d < r.D; ++d)
       for (std::size_t u = 0; u < n; ++u)
         dot[u] += q[d] * static_cast<float>(r.k[static_cast<std::int64_t>(j + u) * r.key_stride + d]);
-    for (std::size_t u = 0; u < n; ++u) maximum = std::max(maximum, logits[j + u] = dot[u] * r.scale);
+    for (std::size_t u = 0; u < n; ++u) {
+      logits[j + u] = dot[u] * r.scale;
+      if (r.softcap > 0.0f) logits[j + u] = r.softcap * std::tanh(logits[j + u] / r.softcap);
+      maximum = std::max(maximum, logits[j + u]);
+    }
   }
   float sum = 0.0f;
   for (std::size_t j = 0; j < count; ++j) {
@@ -118,6 +134,7 @@ void online(const ReferenceArgs& args, const Row& r, double* out) {
   constexpr float log2e = 1.44269504f, ln2 = 0.693147181f;
   std::vector<float> q(static_cast<std::size_t>(r.D)), sums(q.size(), 0.0f);
   for (std::int64_t d = 0; d < r.D; ++d) q[d] = static_cast<float>(r.q[d]) * (r.scale * log2e);
+  const float cap = r.softcap * log2e;
   float maximum = -std::numeric_limits<float>::infinity(), sum = 0.0f, logits[tile];
   for (std::int64_t begin = 0; begin < r.visible; begin += tile) {
     const auto n = std::min(tile, r.visible - begin);
@@ -126,7 +143,10 @@ void online(const ReferenceArgs& args, const Row& r, double* out) {
     for (std::int64_t d = 0; d < r.D; ++d)
       for (std::int64_t u = 0; u < n; ++u)
         dots[u] += q[d] * static_cast<float>(r.k[(begin + u) * r.key_stride + d]);
-    for (std::int64_t u = 0; u < n; ++u) maximum = std::max(maximum, logits[u] = dots[u]);
+    for (std::int64_t u = 0; u < n; ++u) {
+      logits[u] = r.softcap > 0.0f ? cap * std::tanh(dots[u] / cap) : dots[u];
+      maximum = std::max(maximum, logits[u]);
+    }
     const float rescale = std::exp2(before - maximum);
     sum *= rescale;
     for (auto& value : sums) value *= rescale;
@@ -153,6 +173,10 @@ extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t ro
   online(args, r, other.data());
   for (std::size_t e = 0; e < exact.size(); ++e)
     if (std::abs(other[e] - exact[e]) > std::abs(out[e] - exact[e])) out[e] = other[e];
+  // Both have a weight of exactly 1 for the greatest logit. Beside another base an f32 exponential and the sum are a
+  // few parts in 2^23 off, which of the logarithm is absolute, however near zero that is.
+  constexpr double least = 2.0 * std::numeric_limits<float>::epsilon();
+  if (double& lse = out[r.D]; std::abs(lse - exact.back()) < least) lse = exact.back() + least;
 }
 
 // --- Wrong kernels that the checks must refuse. ---
@@ -167,8 +191,19 @@ extern "C" void control_mean_of_v(const ReferenceArgs& args, std::int64_t row, d
 }
 
 extern "C" void control_ignores_mask(const ReferenceArgs& args, std::int64_t row, double* out) {
-  const Row r(args, row);
-  r.attend(out, r.keys);
+  const Row r(args, row, false, 0);
+  r.attend(out, r.visible);
+}
+
+extern "C" void control_ignores_window(const ReferenceArgs& args, std::int64_t row, double* out) {
+  const Row r(args, row, args.number("causal") != 0.0, 0);
+  r.attend(out, r.visible);
+}
+
+extern "C" void control_ignores_softcap(const ReferenceArgs& args, std::int64_t row, double* out) {
+  Row r(args, row);
+  r.softcap = 0.0f;
+  r.attend(out, r.visible);
 }
 
 extern "C" void control_ignores_last_tile(const ReferenceArgs& args, std::int64_t row, double* out) {

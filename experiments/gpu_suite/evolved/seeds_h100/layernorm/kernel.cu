@@ -2,17 +2,18 @@
 name: layernorm_row_in_registers
 task: layernorm
 target: cuda
+requires: "dtype == bf16"
 about: "A row in the registers of a part of a warp, a block or a cluster; vectors of 16 bytes; the variance is of deviations from the mean."
 tunables:
-  VECTORS: {values: [1, 2, 4, 8], default: 8}     # 16-byte vectors of a row in the registers of a thread
-  BLOCK: {values: [128, 256, 512], default: 512}  # threads of a block, which has several rows if they are narrow
-  WIDE: {values: [256, 512], default: 256}        # threads of a block for rows that need more: up to 8 blocks, a cluster
+  VECTORS: {values: [1, 2, 4, 8], default: 4}     # 16-byte vectors of a row in the registers of a thread
+  BLOCK: {values: [128, 256, 512], default: 256}  # threads of a block, which has several rows if they are narrow
+  WIDE: {values: [256, 512], default: 512}        # threads of a block for rows that need more: up to 8 blocks, a cluster
   SPREAD: {values: [0, 1], default: 1}            # few rows: a cluster for each, so that all multiprocessors work
   PERSIST: {values: [0, 1, 2, 4, 8], default: 0}  # blocks of a multiprocessor, which take row after row; 0: a block a row
   PREFETCH: {values: [0, 1], default: 0}          # the next row is read before this one is finished
   LOADS: {values: [plain, streaming], default: streaming}
-  STORES: {values: [plain, streaming], default: plain}
-  WEIGHTS: {values: [early, late], default: late}  # read before the reduction (at most 4 vectors), or behind it
+  STORES: {values: [plain, streaming], default: streaming}
+  WEIGHTS: {values: [early, late], default: early}  # read before the reduction (at most 4 vectors), or behind it
   TILE: {values: [1, 2, 4], default: 4}           # many rows: rows of a thread
 specialize: [dtype, PER, ALIGNED, LANES, ROWS]
 headers: [rows.cuh, vectors.cuh, teams.cuh]
@@ -27,7 +28,8 @@ let:
   wide_lanes: "round_up(ceil_div(vectors, held), 32)"
   narrow_lanes: "2 ^ ceil(log2(vectors))"
   LANES: "tiled ? (vectors <= 32 ? narrow_lanes : wide_lanes) : 0"  # threads of a row of a tile; at most 512
-  ROWS: "tiled && R > 512 ? max(1, TILE * 2 / max(2, held)) : 1"
+  tile: "R <= 4096 && vectors > 32 && vectors <= 512 ? 4 : TILE"  # so few rows of middle width are all resident at once
+  ROWS: "tiled && R > 512 ? max(1, tile * 2 / max(2, held)) : 1"
   at_once: "LANES > 32 ? 1 : BLOCK / max(1, LANES)"
   usual: "vectors <= 32 ? 1 : (ceil_div(vectors, VECTORS) > 8 * WIDE ? 8 : VECTORS)"  # what is left is read again
   PER: "tiled ? held : usual"  # of a thread
@@ -100,25 +102,38 @@ enum : int {
   kFirst = ROWS == 1 || WEIGHTS == WEIGHTS_early
 };
 
-// The sum over the threads of a row, for each row of the tile.
-__device__ __forceinline__ void total(float (&values)[ROWS], float (*slots)[ROWS]) {
+// The sum over the threads of a row within a warp, for each row of the tile.
+__device__ __forceinline__ void total(float (&values)[ROWS]) {
 #pragma unroll
   for (int distance = (LANES < 32 ? LANES : 32) / 2; distance > 0; distance /= 2) {
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) values[r] += __shfl_xor_sync(0xffffffffu, values[r], distance);
   }
-  if (LANES > 32) {
-    if (threadIdx.x % 32 == 0) {
+}
+// Two sums over the warps of a row, for each row of the tile.
+__device__ __forceinline__ void total_of_both(float (&sums)[ROWS], float (&squares)[ROWS], float2 (*slots)[ROWS]) {
 #pragma unroll
-      for (int r = 0; r < ROWS; ++r) slots[threadIdx.x / 32][r] = values[r];
+  for (int distance = 16; distance > 0; distance /= 2) {
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      sums[r] += __shfl_xor_sync(0xffffffffu, sums[r], distance);
+      squares[r] += __shfl_xor_sync(0xffffffffu, squares[r], distance);
     }
-    __syncthreads();
+  }
+  if (threadIdx.x % 32 == 0) {
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r) values[r] = 0.0f;
+    for (int r = 0; r < ROWS; ++r) slots[threadIdx.x / 32][r] = make_float2(sums[r], squares[r]);
+  }
+  __syncthreads();
 #pragma unroll
-    for (int i = 0; i < kWarps; ++i) {
+  for (int r = 0; r < ROWS; ++r) sums[r] = squares[r] = 0.0f;
 #pragma unroll
-      for (int r = 0; r < ROWS; ++r) values[r] += slots[i][r];
+  for (int i = 0; i < kWarps; ++i) {
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      const float2 both = slots[i][r];
+      sums[r] += both.x;
+      squares[r] += both.y;
     }
   }
 }
@@ -129,7 +144,7 @@ __device__ __forceinline__ void total(float (&values)[ROWS], float (*slots)[ROWS
 extern "C" __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
     layernorm(const Element* x, const Element* w, const Element* b, Element* y, int R, int C, int vectors,
               int groups, int blocks, float eps) {
-  __shared__ __align__(16) float slots[2][kThreads / 32][ROWS];
+  __shared__ __align__(16) float2 slots[kThreads / 32][ROWS];
   const int thread = static_cast<int>(threadIdx.x);
   const int team = kTeams > 1 ? thread / LANES : 0, part = kTeams > 1 ? thread % LANES : thread;
   const int begin = static_cast<int>(blockIdx.x) * (kTeams * ROWS) + team;
@@ -157,33 +172,72 @@ extern "C" __global__ void __launch_bounds__(kThreads, 1024 / kThreads)
   }
 
   float mean[ROWS], factor[ROWS];
+  if constexpr (LANES > 32) {
+    float shift[ROWS], sums[ROWS], squares[ROWS];
 #pragma unroll
-  for (int r = 0; r < ROWS; ++r) {
-    mean[r] = 0.0f;
-#pragma unroll
-    for (int i = 0; i < PER; ++i) mean[r] += sum_of(now[r][i]);
-  }
-  total(mean, slots[0]);
-#pragma unroll
-  for (int r = 0; r < ROWS; ++r) {
-    mean[r] = mean[r] / C;
-    factor[r] = 0.0f;
-#pragma unroll
-    for (int i = 0; i < PER; ++i) {
+    for (int r = 0; r < ROWS; ++r) {  // the first element of each row, which the reads above bring as well
+      Vector start;
       float values[kVector];
-      widen(now[r][i], values);
-      if (part + i * LANES < vectors) {
+      start.whole = make_uint4(0, 0, 0, 0);
+      if (begin + r * kTeams < R) start.part[0] = x[(begin + r * kTeams) * C];
+      widen(start, values);
+      shift[r] = values[0];
+    }
+    const float share = 1.0f / C;
 #pragma unroll
-        for (int j = 0; j < kVector; ++j) {
-          const float deviation = values[j] - mean[r];
-          factor[r] = fmaf(deviation, deviation, factor[r]);
+    for (int r = 0; r < ROWS; ++r) {
+      sums[r] = squares[r] = 0.0f;
+#pragma unroll
+      for (int i = 0; i < PER; ++i) {
+        float values[kVector];
+        widen(now[r][i], values);
+        if (part + i * LANES < vectors) {
+#pragma unroll
+          for (int j = 0; j < kVector; ++j) {
+            const float deviation = values[j] - shift[r];
+            sums[r] += deviation;
+            squares[r] = fmaf(deviation, deviation, squares[r]);
+          }
         }
       }
     }
-  }
-  total(factor, slots[1]);
+    total_of_both(sums, squares, slots);
 #pragma unroll
-  for (int r = 0; r < ROWS; ++r) factor[r] = rsqrtf(factor[r] / C + eps);
+    for (int r = 0; r < ROWS; ++r) {
+      const float moved = sums[r] * share;
+      mean[r] = shift[r] + moved;
+      factor[r] = rsqrtf(fmaxf(fmaf(-moved, moved, squares[r] * share), 0.0f) + eps);
+    }
+  } else {
+    const float share = 1.0f / C;
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      mean[r] = 0.0f;
+#pragma unroll
+      for (int i = 0; i < PER; ++i) mean[r] += sum_of(now[r][i]);
+    }
+    total(mean);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      mean[r] = mean[r] / C;  // a reciprocal would leave a deviation where all are equal
+      factor[r] = 0.0f;
+#pragma unroll
+      for (int i = 0; i < PER; ++i) {
+        float values[kVector];
+        widen(now[r][i], values);
+        if (part + i * LANES < vectors) {
+#pragma unroll
+          for (int j = 0; j < kVector; ++j) {
+            const float deviation = values[j] - mean[r];
+            factor[r] = fmaf(deviation, deviation, factor[r]);
+          }
+        }
+      }
+    }
+    total(factor);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) factor[r] = rsqrtf(fmaf(factor[r], share, eps));
+  }
 
 #pragma unroll
   for (int i = 0; i < PER; ++i) {
@@ -282,213 +336,3 @@ extern "C" __global__ void __launch_bounds__(BLOCK > WIDE ? BLOCK : WIDE)
 }
 
 #endif
-//// file: rows.cuh ////
-// A row of a matrix as 16-byte vectors, wherever it begins. ALIGNED is specialized: every row begins at a multiple of 16 bytes.
-#pragma once
-
-#include "vectors.cuh"
-
-namespace {
-
-// A row begins `shift` elements behind a multiple of 16 bytes; its vector v has the columns v * kVector - shift and
-// following. The first and the last vector reach into other rows and are then read and written by elements.
-struct Row {
-  long long first;  // element of the tensor
-  int shift, C;
-
-  __device__ __forceinline__ Row(long long row, int columns) : first(row * columns), C(columns) {
-    shift = ALIGNED ? 0 : static_cast<int>(first % kVector);
-  }
-  __device__ __forceinline__ int column(int v) const { return v * kVector - shift; }
-  __device__ __forceinline__ bool whole(int v) const {
-    return ALIGNED || (column(v) >= 0 && column(v) + kVector <= C);
-  }
-  __device__ __forceinline__ Vector load(const Element* tensor, int v, Element outside) const {
-    Vector x;
-    if (whole(v)) {
-      x.whole = load_whole(tensor + first + column(v));
-    } else {
-#pragma unroll
-      for (int i = 0; i < kVector; ++i) {
-        const int c = column(v) + i;
-        x.part[i] = c >= 0 && c < C ? tensor[first + c] : outside;
-      }
-    }
-    return x;
-  }
-  __device__ __forceinline__ void store(Element* tensor, int v, const float (&values)[kVector]) const {
-    const Vector x = narrow(values);
-    if (whole(v)) {
-      store_whole(tensor + first + column(v), x.whole);
-    } else {
-#pragma unroll
-      for (int i = 0; i < kVector; ++i) {
-        const int c = column(v) + i;
-        if (c >= 0 && c < C) tensor[first + c] = x.part[i];
-      }
-    }
-  }
-  // Of a tensor with one row only, which lies differently.
-  __device__ __forceinline__ Vector load_shared(const Element* tensor, int v) const {
-    Vector x;
-    if (ALIGNED) {
-      x.whole = *reinterpret_cast<const uint4*>(tensor + column(v));
-    } else {
-#pragma unroll
-      for (int i = 0; i < kVector; ++i) {
-        const int c = column(v) + i;
-        x.part[i] = c >= 0 && c < C ? tensor[c] : Element{};
-      }
-    }
-    return x;
-  }
-};
-
-}  // namespace
-//// file: vectors.cuh ////
-// 16 bytes of a tensor at a time: an Element is what a tensor of the specialized dtype (f32, f16 or bf16) holds, a Vector is kVector
-// of them, and widen and narrow convert these from and to floats. Reads and writes go as the tunables LOADS and STORES
-// (plain or streaming) say.
-#pragma once
-
-namespace {
-
-// Enums, because NVRTC would make writable device globals of constants.
-#if defined(DTYPE_F32)
-using Element = float;
-enum : int { kVector = 4 };  // elements of 16 bytes
-#else
-using Element = unsigned short;
-enum : int { kVector = 8 };
-#endif
-
-union Vector {
-  uint4 whole;
-  unsigned words[4];
-  Element part[kVector];
-};
-
-#if defined(DTYPE_F32)
-__device__ __forceinline__ void widen(const Vector& from, float (&to)[kVector]) {
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) to[i] = from.part[i];
-}
-__device__ __forceinline__ Vector narrow(const float (&from)[kVector]) {
-  Vector to;
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) to.part[i] = from[i];
-  return to;
-}
-#elif defined(DTYPE_F16)
-__device__ __forceinline__ void widen(const Vector& from, float (&to)[kVector]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }"
-        : "=f"(to[2 * i]), "=f"(to[2 * i + 1])
-        : "r"(from.words[i]));
-}
-__device__ __forceinline__ Vector narrow(const float (&from)[kVector]) {
-  Vector to;
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(to.words[i]) : "f"(from[2 * i + 1]), "f"(from[2 * i]));
-  return to;
-}
-#else
-__device__ __forceinline__ void widen(const Vector& from, float (&to)[kVector]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    to[2 * i] = __uint_as_float(from.words[i] << 16);
-    to[2 * i + 1] = __uint_as_float(from.words[i] & 0xffff0000u);
-  }
-}
-__device__ __forceinline__ Vector narrow(const float (&from)[kVector]) {
-  Vector to;
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(to.words[i]) : "f"(from[2 * i + 1]), "f"(from[2 * i]));
-  return to;
-}
-#endif
-
-__device__ __forceinline__ uint4 load_whole(const Element* from) {
-  const uint4* const address = reinterpret_cast<const uint4*>(from);
-  return LOADS == LOADS_streaming ? __ldcs(address) : *address;
-}
-__device__ __forceinline__ void store_whole(Element* to, uint4 value) {
-  uint4* const address = reinterpret_cast<uint4*>(to);
-  if (STORES == STORES_streaming)
-    __stcs(address, value);
-  else
-    *address = value;
-}
-
-}  // namespace
-//// file: teams.cuh ////
-// Reductions over the threads that have a row together.
-#pragma once
-
-namespace {
-
-// The threads of a row are a part of a warp, or warps of a block, or the blocks of a cluster. Sums are made in a fixed
-// order. Values of one reduction are overwritten by the one after the next, behind another barrier.
-class Team {
- public:
-  __device__ __forceinline__ Team(float* slots, int cluster) : slots_(slots), cluster_(cluster) {}
-
-  template <class Combine>
-  __device__ __forceinline__ float reduce(float value, float identity, const Combine& combine) {
-    const int lanes = min(32, static_cast<int>(blockDim.x));
-    for (int step = lanes / 2; step > 0; step /= 2)
-      value = combine(value, __shfl_xor_sync(0xffffffffu, value, step));
-    if (blockDim.x <= 32 && cluster_ == 1) return value;
-    float* const slots = slots_ + turn_ * kSlots;
-    turn_ ^= 1;
-    const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
-    if (lane == 0) slots[threadIdx.y * 32 + threadIdx.x / 32] = value;
-    __syncthreads();
-    value = lane < warps ? slots[threadIdx.y * 32 + lane] : identity;
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2)
-      value = combine(value, __shfl_xor_sync(0xffffffffu, value, step));
-    if (cluster_ == 1) return value;
-    float* const of_block = slots + kSlots - 1;
-    if (threadIdx.x == 0) *of_block = value;
-    cluster_sync();
-    value = identity;
-    for (int rank = 0; rank < cluster_; ++rank) value = combine(value, in_block(of_block, rank));
-    return value;
-  }
-  // Before a block ends: others may still read its values.
-  __device__ __forceinline__ void end() const {
-    if (cluster_ > 1) cluster_sync();
-  }
-
-  enum : int { kSlots = 32 * 32 + 1 };  // a warp of each of at most 32 rows of a block, and the block
-
- private:
-  __device__ __forceinline__ static void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-  }
-  __device__ __forceinline__ static float in_block(const float* here, int rank) {
-    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(here));
-    float value;
-    asm volatile(
-        "{ .reg .b32 there; mapa.shared::cluster.u32 there, %1, %2; ld.shared::cluster.f32 %0, [there]; }"
-        : "=f"(value)
-        : "r"(address), "r"(rank)
-        : "memory");
-    return value;
-  }
-
-  float* const slots_;
-  const int cluster_;
-  int turn_ = 0;
-};
-
-struct Sum {
-  __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
-};
-
-}  // namespace

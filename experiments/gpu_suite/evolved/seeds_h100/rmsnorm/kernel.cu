@@ -14,7 +14,8 @@ tunables:
   STORES: {values: [plain, streaming], default: streaming}
   WEIGHTS: {values: [early, late], default: early}  # read before the reduction (at most 4 vectors), or behind it
   PARTS: {values: [1, 2, 4, 8], default: 4}       # few rows: blocks that write a part of a row; each sums the complete row
-specialize: [dtype, PER, ALIGNED, HOLD]
+  LARGE: {values: [0, 256, 512], default: 256}    # many wide rows: threads of a block, weights in shared memory; 0: in registers
+specialize: [dtype, PER, ALIGNED, HOLD, MANY]
 headers: [rows.cuh, vectors.cuh, teams.cuh]
 let:
   elements: "16 / element_bytes"  # of a vector
@@ -30,15 +31,26 @@ let:
   groups: "ceil_div(R, together)"
   each: "PERSIST > 0 ? min(groups, max(1, floor(num_sms * PERSIST / blocks))) : groups"
   hold: "vectors <= 512 ? 1 : (vectors <= 1024 ? 2 : 4)"  # few rows: vectors of a thread, so that 512 threads suffice
-  HOLD: "ALIGNED && vectors > 32 && vectors <= 2048 && R <= 64 ? hold : 0"
+  few: "ALIGNED && vectors > 32 && vectors <= 2048 && R <= 64 ? 1 : 0"
+  lanes1: "round_up(vectors, 32)"               # of a row, with 1, 2 or 4 vectors each
+  lanes2: "round_up(ceil_div(vectors, 2), 32)"
+  lanes4: "round_up(ceil_div(vectors, 4), 32)"
+  middle: "ALIGNED && vectors > 32 && vectors <= 2048 && R > 64 ? 1 : 0"  # one wave, if 132 * 1536 threads hold all rows
+  bulk: "R * lanes4 > 202752 ? 1 : 0"  # more than one wave
+  many: "middle ? (vectors <= 512 && R * lanes1 <= 202752 ? 1 : (vectors <= 1024 && R * lanes2 <= 202752 ? 2 : (bulk == 0 || (LARGE > 0 && vectors > 256) ? 4 : 0))) : 0"
+  MANY: "many > 0 ? 1 : 0"
+  HOLD: "few ? hold : many"
+  many_lanes: "many == 1 ? lanes1 : (many == 2 ? lanes2 : lanes4)"
+  stacked: "bulk > 0 ? max(1, min(15, floor(LARGE / many_lanes))) : max(1, min(15, min(floor(768 / many_lanes), ceil_div(R, 2 * num_sms))))"  # rows of a block
   threads: "round_up(ceil_div(vectors, hold), 32)"
   parts: "max(1, min(PARTS, floor(num_sms / R)))"
   chunk: "HOLD > 0 ? ceil_div(vectors, parts) : groups"
 launch:
   - kernel: rmsnorm
-    grid: ["HOLD > 0 ? R : each * blocks", "HOLD > 0 ? parts : 1", 1]
-    block: ["HOLD > 0 ? threads : lanes", "HOLD > 0 ? 1 : together", 1]
+    grid: ["MANY > 0 ? ceil_div(R, stacked) : (HOLD > 0 ? R : each * blocks)", "HOLD > 0 && MANY == 0 ? parts : 1", 1]
+    block: ["MANY > 0 ? many_lanes : (HOLD > 0 ? threads : lanes)", "MANY > 0 ? stacked : (HOLD > 0 ? 1 : together)", 1]
     cluster: ["HOLD > 0 ? 1 : blocks", 1, 1]
+    shared: "MANY > 0 ? vectors * 16 : 0"
     args: [x, w, y, R, C, vectors, chunk, blocks, eps]
 ---*/
 
@@ -71,7 +83,72 @@ enum : int { kAhead = PREFETCH && PERSIST > 0, kEarly = ALIGNED && WEIGHTS == WE
 
 }  // namespace
 
-#if HOLD > 0
+#if MANY > 0
+
+// Straight on, blockDim.y rows in a block, HOLD vectors a thread, weights in shared memory: 40 registers, so that two blocks of
+// 768 threads fit, or 6 of 256. Middle shapes have all their rows at once, large ones take several waves.
+extern "C" __global__ void __launch_bounds__(768, 2)
+    rmsnorm(const Element* x, const Element* w, Element* y, int R, int C, int vectors, int chunk, int blocks,
+            float eps) {
+  extern __shared__ __align__(16) uint4 weights[];  // `vectors` of them
+  __shared__ float slots[32];
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, stride = static_cast<int>(blockDim.x);
+  const int warps = stride / 32, level = static_cast<int>(threadIdx.y);
+  const int row = static_cast<int>(blockIdx.x) * static_cast<int>(blockDim.y) + level;
+  const int mine = row < R ? vectors : 0;
+  const int begin = row * C;
+  if (level == 0) {
+#pragma unroll
+    for (int i = 0; i < HOLD; ++i) {
+      const int v = thread + i * stride;
+      if (v < vectors)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                         static_cast<unsigned>(__cvta_generic_to_shared(weights + v))),
+                     "l"(w + v * kVector)
+                     : "memory");
+    }
+  }
+  Vector now[HOLD];
+#pragma unroll
+  for (int i = 0; i < HOLD; ++i) {
+    const int v = thread + i * stride;
+    now[i].whole = make_uint4(0, 0, 0, 0);
+    if (v < mine) now[i].whole = load_whole(x + begin + v * kVector);
+  }
+  // The weights, which were asked for first, are there for all rows; nothing waits for x here. The thread of a block's only
+  // row uses the weights that it has copied itself.
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  if (blockDim.y > 1) __syncthreads();
+
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < HOLD; ++i) sum += squares_of(now[i]);
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+  if (lane == 0) slots[level * warps + thread / 32] = sum;
+  asm volatile("bar.sync %0, %1;" ::"r"(level + 1), "r"(stride) : "memory");  // of this row only
+  sum = lane < warps ? slots[level * warps + lane] : 0.0f;  // at most 16 warps
+#pragma unroll
+  for (int distance = 8; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+  sum = __shfl_sync(0xffffffffu, sum, 0);
+  const float factor = rsqrtf(sum / C + eps);
+#pragma unroll
+  for (int i = 0; i < HOLD; ++i) {
+    const int v = thread + i * stride;
+    if (v < mine) {
+      Vector weight;
+      weight.whole = weights[v];
+      float values[kVector], factors[kVector];
+      widen(now[i], values);
+      widen(weight, factors);
+#pragma unroll
+      for (int j = 0; j < kVector; ++j) values[j] *= factor * factors[j];
+      store_whole(y + begin + v * kVector, narrow(values).whole);
+    }
+  }
+}
+
+#elif HOLD > 0
 
 // Few rows: block (row, part) sums the complete row, HOLD vectors a thread, and writes the vectors from part * chunk on.
 extern "C" __global__ void __launch_bounds__(512)
@@ -179,213 +256,3 @@ extern "C" __global__ void __launch_bounds__(BLOCK > WIDE ? BLOCK : WIDE)
 }
 
 #endif
-//// file: rows.cuh ////
-// A row of a matrix as 16-byte vectors, wherever it begins. ALIGNED is specialized: every row begins at a multiple of 16 bytes.
-#pragma once
-
-#include "vectors.cuh"
-
-namespace {
-
-// A row begins `shift` elements behind a multiple of 16 bytes; its vector v has the columns v * kVector - shift and
-// following. The first and the last vector reach into other rows and are then read and written by elements.
-struct Row {
-  long long first;  // element of the tensor
-  int shift, C;
-
-  __device__ __forceinline__ Row(long long row, int columns) : first(row * columns), C(columns) {
-    shift = ALIGNED ? 0 : static_cast<int>(first % kVector);
-  }
-  __device__ __forceinline__ int column(int v) const { return v * kVector - shift; }
-  __device__ __forceinline__ bool whole(int v) const {
-    return ALIGNED || (column(v) >= 0 && column(v) + kVector <= C);
-  }
-  __device__ __forceinline__ Vector load(const Element* tensor, int v, Element outside) const {
-    Vector x;
-    if (whole(v)) {
-      x.whole = load_whole(tensor + first + column(v));
-    } else {
-#pragma unroll
-      for (int i = 0; i < kVector; ++i) {
-        const int c = column(v) + i;
-        x.part[i] = c >= 0 && c < C ? tensor[first + c] : outside;
-      }
-    }
-    return x;
-  }
-  __device__ __forceinline__ void store(Element* tensor, int v, const float (&values)[kVector]) const {
-    const Vector x = narrow(values);
-    if (whole(v)) {
-      store_whole(tensor + first + column(v), x.whole);
-    } else {
-#pragma unroll
-      for (int i = 0; i < kVector; ++i) {
-        const int c = column(v) + i;
-        if (c >= 0 && c < C) tensor[first + c] = x.part[i];
-      }
-    }
-  }
-  // Of a tensor with one row only, which lies differently.
-  __device__ __forceinline__ Vector load_shared(const Element* tensor, int v) const {
-    Vector x;
-    if (ALIGNED) {
-      x.whole = *reinterpret_cast<const uint4*>(tensor + column(v));
-    } else {
-#pragma unroll
-      for (int i = 0; i < kVector; ++i) {
-        const int c = column(v) + i;
-        x.part[i] = c >= 0 && c < C ? tensor[c] : Element{};
-      }
-    }
-    return x;
-  }
-};
-
-}  // namespace
-//// file: vectors.cuh ////
-// 16 bytes of a tensor at a time: an Element is what a tensor of the specialized dtype (f32, f16 or bf16) holds, a Vector is kVector
-// of them, and widen and narrow convert these from and to floats. Reads and writes go as the tunables LOADS and STORES
-// (plain or streaming) say.
-#pragma once
-
-namespace {
-
-// Enums, because NVRTC would make writable device globals of constants.
-#if defined(DTYPE_F32)
-using Element = float;
-enum : int { kVector = 4 };  // elements of 16 bytes
-#else
-using Element = unsigned short;
-enum : int { kVector = 8 };
-#endif
-
-union Vector {
-  uint4 whole;
-  unsigned words[4];
-  Element part[kVector];
-};
-
-#if defined(DTYPE_F32)
-__device__ __forceinline__ void widen(const Vector& from, float (&to)[kVector]) {
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) to[i] = from.part[i];
-}
-__device__ __forceinline__ Vector narrow(const float (&from)[kVector]) {
-  Vector to;
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) to.part[i] = from[i];
-  return to;
-}
-#elif defined(DTYPE_F16)
-__device__ __forceinline__ void widen(const Vector& from, float (&to)[kVector]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }"
-        : "=f"(to[2 * i]), "=f"(to[2 * i + 1])
-        : "r"(from.words[i]));
-}
-__device__ __forceinline__ Vector narrow(const float (&from)[kVector]) {
-  Vector to;
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(to.words[i]) : "f"(from[2 * i + 1]), "f"(from[2 * i]));
-  return to;
-}
-#else
-__device__ __forceinline__ void widen(const Vector& from, float (&to)[kVector]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    to[2 * i] = __uint_as_float(from.words[i] << 16);
-    to[2 * i + 1] = __uint_as_float(from.words[i] & 0xffff0000u);
-  }
-}
-__device__ __forceinline__ Vector narrow(const float (&from)[kVector]) {
-  Vector to;
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(to.words[i]) : "f"(from[2 * i + 1]), "f"(from[2 * i]));
-  return to;
-}
-#endif
-
-__device__ __forceinline__ uint4 load_whole(const Element* from) {
-  const uint4* const address = reinterpret_cast<const uint4*>(from);
-  return LOADS == LOADS_streaming ? __ldcs(address) : *address;
-}
-__device__ __forceinline__ void store_whole(Element* to, uint4 value) {
-  uint4* const address = reinterpret_cast<uint4*>(to);
-  if (STORES == STORES_streaming)
-    __stcs(address, value);
-  else
-    *address = value;
-}
-
-}  // namespace
-//// file: teams.cuh ////
-// Reductions over the threads that have a row together.
-#pragma once
-
-namespace {
-
-// The threads of a row are a part of a warp, or warps of a block, or the blocks of a cluster. Sums are made in a fixed
-// order. Values of one reduction are overwritten by the one after the next, behind another barrier.
-class Team {
- public:
-  __device__ __forceinline__ Team(float* slots, int cluster) : slots_(slots), cluster_(cluster) {}
-
-  template <class Combine>
-  __device__ __forceinline__ float reduce(float value, float identity, const Combine& combine) {
-    const int lanes = min(32, static_cast<int>(blockDim.x));
-    for (int step = lanes / 2; step > 0; step /= 2)
-      value = combine(value, __shfl_xor_sync(0xffffffffu, value, step));
-    if (blockDim.x <= 32 && cluster_ == 1) return value;
-    float* const slots = slots_ + turn_ * kSlots;
-    turn_ ^= 1;
-    const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
-    if (lane == 0) slots[threadIdx.y * 32 + threadIdx.x / 32] = value;
-    __syncthreads();
-    value = lane < warps ? slots[threadIdx.y * 32 + lane] : identity;
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2)
-      value = combine(value, __shfl_xor_sync(0xffffffffu, value, step));
-    if (cluster_ == 1) return value;
-    float* const of_block = slots + kSlots - 1;
-    if (threadIdx.x == 0) *of_block = value;
-    cluster_sync();
-    value = identity;
-    for (int rank = 0; rank < cluster_; ++rank) value = combine(value, in_block(of_block, rank));
-    return value;
-  }
-  // Before a block ends: others may still read its values.
-  __device__ __forceinline__ void end() const {
-    if (cluster_ > 1) cluster_sync();
-  }
-
-  enum : int { kSlots = 32 * 32 + 1 };  // a warp of each of at most 32 rows of a block, and the block
-
- private:
-  __device__ __forceinline__ static void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-  }
-  __device__ __forceinline__ static float in_block(const float* here, int rank) {
-    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(here));
-    float value;
-    asm volatile(
-        "{ .reg .b32 there; mapa.shared::cluster.u32 there, %1, %2; ld.shared::cluster.f32 %0, [there]; }"
-        : "=f"(value)
-        : "r"(address), "r"(rank)
-        : "memory");
-    return value;
-  }
-
-  float* const slots_;
-  const int cluster_;
-  int turn_ = 0;
-};
-
-struct Sum {
-  __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
-};
-
-}  // namespace
