@@ -77,9 +77,9 @@ __device__ __forceinline__ void store_matrices(u32 address, const u32* x) {
 }
 
 // Counters of the whole grid: what was written before an `announce` is seen after an `observe` that sees it.
-__device__ __forceinline__ void announce(int* counter) {
+__device__ __forceinline__ void announce(int* counter, int number = 1) {
   asm volatile("fence.proxy.async;" ::: "memory");
-  asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(counter) : "memory");
+  asm volatile("red.release.gpu.global.add.s32 [%0], %1;" ::"l"(counter), "r"(number) : "memory");
 }
 __device__ __forceinline__ void observe(const int* counter, int target) {
   int x;
