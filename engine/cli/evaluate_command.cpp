@@ -7,6 +7,7 @@
 #include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
+#include "evaluators/judge/cascade.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
@@ -200,10 +201,8 @@ int evaluate_command(const Arguments& arguments) {
         Evaluation passed;
         passed.verdict = Evaluation::Verdict::measured;
         passed.stage = last;
-        if (!compiled->binaries.empty()) {
-          passed.resources = compiled->binaries.front().resources;
-          passed.machine_code = compiled->binaries.front().machine_code;
-        }
+        if (!compiled->binaries.empty()) passed.resources = compiled->binaries.front().resources;
+        passed.machine_code = machine_code(task, *compiled, mine);
         return passed;
       }
       EvaluateRequest request;

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "support/own_task.hpp"
+#include "support/places.hpp"
 
 using namespace cultivar::testing;
 
@@ -188,6 +189,24 @@ extern "C" void slow(const float* x, float* y) { y[0] = x[0] + (Slow<4>::value =
   const auto result = run({"evaluate", "softmax", "slow.cpp", "--stop-after", "compile", "--json"});
   BOOST_TEST(result.exit == 1);
   BOOST_TEST(result.err.find("compiling slow (10.") != std::string::npos, result.err);
+}
+
+BOOST_AUTO_TEST_CASE(the_digest_of_machine_code_covers_the_binary_of_each_workload) {
+  std::string text = read_text(source_folder() / "configs/tasks/softmax/seeds/naive.cpp");
+  const auto replace = [&](const std::string& old, const std::string& fresh) {
+    text.replace(text.find(old), old.size(), fresh);
+  };
+  replace("let:", "specialize: [C]\nlet:");
+  replace("R, C, thread", "R, thread");
+  replace("int R, int C,", "int R,");
+  write_text(folder / "one.cpp", text);
+  replace("float sum = 0.0f;", "float sum = C == 4096 ? 1.0f : 0.0f;");  // the last workload's
+  write_text(folder / "other.cpp", text);
+  for (const char* stage : {"screen", "smoke"}) {
+    const auto found =
+        facts(run({"evaluate", "softmax", "one.cpp", "other.cpp", "--stop-after", stage, "--json"}));
+    BOOST_TEST(found.at(0).at("machine_code") != found.at(1).at("machine_code"), stage);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_doctor_finds_this_machine_fit) {
