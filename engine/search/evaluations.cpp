@@ -235,7 +235,8 @@ std::string Evaluations::why_no_seed() const {
     late = late || twice;
   });
   return fmt::format(
-      "no seed is usable, so no proposals can be made: {}. `cultivar show` gives the details of each{}",
+      "no seed is usable, so no proposals can be made: {}. `cultivar show` gives the details of each, "
+      "`cultivar resume --again ID` judges one once more{}",
       words,
       late ? "; a seed that timed out twice needs a quieter machine or a longer evaluation.run_deadline"
            : "");

@@ -9,6 +9,7 @@
 #include "engine/store/snapshot.hpp"
 #include "engine/store/trouble.hpp"
 #include "evaluators/system/hash.hpp"
+#include "evaluators/verdict/evaluation.hpp"
 
 namespace cultivar {
 
@@ -105,6 +106,9 @@ class Replayer : public Listener {
     ++report.promotions;
     if (breeding_.incumbent() != 0 && breeding_.winner() != id)
       differ(fmt::format("individual {} is recorded as promoted, but it won no comparison", id));
+    const std::optional<Evaluation> confirmation = record_.confirmation(id);
+    if (!confirmation || !confirmation->measured())
+      differ(fmt::format("individual {} is recorded as promoted, but not as confirmed", id));
   }
 
   void supervising(const Supervision& recorded) override {

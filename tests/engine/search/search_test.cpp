@@ -1,6 +1,8 @@
 // Whole searches over a simulated evaluator: the real loop, record, gate and operators.
 #include "engine/search/search.hpp"
 
+#include <SQLiteCpp/Database.h>
+#include <fmt/format.h>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <fstream>
@@ -91,6 +93,16 @@ BOOST_AUTO_TEST_CASE(finds_a_much_better_variant_and_records_how) {
   BOOST_TEST(evaluation->workloads.size() == 3);
   BOOST_TEST(evaluation->workloads.front().samples.size() == 3);
   require_replay_agrees(scratch);
+}
+
+BOOST_AUTO_TEST_CASE(a_replay_notices_a_promotion_without_its_confirmation) {
+  ScratchFolder scratch;
+  const Outcome outcome = run_search(scratch, {"budget.evaluations=20"});
+  SQLite::Database((scratch.path() / "run" / "run.db").string(), SQLite::OPEN_READWRITE)
+      .exec(fmt::format("DELETE FROM evaluations WHERE kind = 'confirm' AND individual = {}", outcome.best));
+  const auto report = replay(scratch.path() / "run", runtime({}));
+  BOOST_REQUIRE(report);
+  BOOST_TEST(report->differences.size() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(one_seed_gives_one_record) {
