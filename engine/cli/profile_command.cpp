@@ -1,5 +1,9 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
@@ -60,9 +64,14 @@ Subject subject_of(const InstallationPaths& installation, const std::string& arg
       if (!manifest) throw InputError(fmt::format("{}: {}", file.string(), manifest.error().text()));
       return subject_of(installation, argument, manifest->task);
     }
+  std::vector<std::string> having;  // a seed of that name
   for (const std::string& task : task_names(installation))
     for (const auto& entry : fs::directory_iterator(find_task(installation, task) / "seeds", ignored))
-      if (entry.path().stem() == name) return subject_of(installation, argument, task);
+      if (entry.path().stem() == name) having.push_back(task);
+  if (having.size() == 1) return subject_of(installation, argument, having.front());
+  if (!having.empty())
+    throw InputError(fmt::format("several tasks have a seed '{}': name one of them with --task ({})", name,
+                                 fmt::join(having, ", ")));
   if (fs::is_directory(name, ignored))
     throw InputError(
         fmt::format("{} is a folder: name a file in it, or RUN:ID for an individual of a run", name));
@@ -120,7 +129,7 @@ int profile_command(const Arguments& arguments) {
       "to set tunables. Counters and source lines need a GPU and CUPTI; for a cpu variant the roofline and "
       "the machine code are shown.",
       "cultivar profile runs/attention-h100:best --full --against runs/attention-h100:seed\n  "
-      "cultivar profile cuda_wgmma --workload B4_H16_Sq8192_D128_bf16\n  "
+      "cultivar profile cuda_wgmma --task attention_forward --workload B4_H16_Sq8192_D128_bf16\n  "
       "cultivar profile my_kernel.cu@STAGES=3 --json");
   options.argument("VARIANT", variant_text, "the variant to profile");
   options.flag("--full", full, "collect all counters, in several passes (default: those of one pass)");

@@ -418,6 +418,7 @@ BOOST_AUTO_TEST_CASE(a_plan_advice_and_lost_notifications_are_shown) {
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_profiled_is_said_before_any_work) {
   BOOST_TEST(contains(run({"profile", "no_such_kernel"}).err, "no file, run or seed"));
+  BOOST_TEST(contains(run({"profile", "naive"}).err, "with --task (add_rmsnorm, "));
   BOOST_TEST(run({"profile", "vectorised", "--task", "softmax", "--target", "cuda"}).exit != 0);
   const auto workload = run({"profile", "vectorised", "--task", "softmax", "--workload", "nothing"});
   BOOST_TEST(workload.exit == 2);
