@@ -65,13 +65,13 @@ std::string printed_by(std::vector<std::string> command) {
   options.command = std::move(command);
   options.pipe_input = options.pipe_output = false;
   options.captured_bytes = 1 << 20;
+  // A call that somebody killed says nothing of the compiler: it is repeated.
   for (int attempt = 1;; ++attempt) {
     auto child = ChildProcess::spawn(options);
     if (!child || !child->wait_or_kill(deadline_in(20.0))) return {};
     const ExitStatus status = *child->poll();
     if (status.success()) return child->captured();
-    if (status.signal == 0 || attempt == 3)
-      return {};  // somebody killed it, so it says nothing of the compiler
+    if (status.signal == 0 || attempt == 3) return {};
   }
 }
 

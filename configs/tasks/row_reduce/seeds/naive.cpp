@@ -22,8 +22,8 @@ extern "C" void row_reduce(const float* x, float* y, int R, int C, int thread, i
   for (std::ptrdiff_t row = first; row < last; ++row) {
     const float* in = x + row * C;
     float total = 0.0f;
-    for (int from = 0; from < C;
-         from += 4096) {  // so that rounding errors of long rows do not pile up in one sum
+    // In parts, so that the rounding errors of a long row do not pile up in one sum.
+    for (int from = 0; from < C; from += 4096) {
       const int end = C - from < 4096 ? C : from + 4096;
       float sums[8] = {};
       int c = from;
