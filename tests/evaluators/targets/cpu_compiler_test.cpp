@@ -257,6 +257,28 @@ BOOST_AUTO_TEST_CASE(what_kernels_need_passes_the_screen) {
                    {"k"}));
 }
 
+BOOST_AUTO_TEST_CASE(a_call_of_the_compiler_that_somebody_killed_is_repeated_but_not_for_ever) {
+  const FreshCache cache;
+  const fs::path script = cache.folder / "compiler", calls = cache.folder / "calls";
+  const std::string real = find_program("c++").string();
+  fs::create_directories(cache.folder);
+  const auto kill_calls = [&](int last) {
+    std::ofstream(script) << "#!/bin/sh\necho >> '" << calls.string() << "'\n[ $(wc -l < '" << calls.string()
+                          << "') -gt " << last << " ] || kill -KILL $$\nexec '" << real << "' \"$@\"\n";
+    fs::permissions(script, fs::perms::owner_all);
+    fs::remove(calls);
+  };
+  const auto identity = [&](const fs::path& program) {
+    return CpuCompiler({.cache = cache.folder, .program = program.string()}).identity();
+  };
+  kill_calls(1);
+  BOOST_TEST(identity(script) == identity(real));
+  BOOST_TEST(fs::file_size(calls) == 4u);  // one more than a compiler is asked
+  kill_calls(1000);
+  BOOST_CHECK_THROW(identity(script), MissingError);
+  BOOST_TEST(fs::file_size(calls) == 3u);
+}
+
 BOOST_AUTO_TEST_CASE(a_missing_compiler_is_said_at_once) {
   const FreshCache cache;
   BOOST_CHECK_THROW(CpuCompiler({.cache = cache.folder, .program = "no-such-compiler"}), MissingError);
