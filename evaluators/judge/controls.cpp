@@ -209,8 +209,10 @@ Expected<void> check_controls(const Task& task, const OracleLibrary& library, Ta
       if (wrong == nullptr)
         return failure(
             "controls",
-            fmt::format("task {} lists the control '{}', but reference.cpp does not define control_{}",
-                        task.name, control.name, control.name));
+            fmt::format("{}: reference.cpp does not define the control '{}' (write `extern \"C\" void "
+                        "control_{}(const ReferenceArgs& args, std::int64_t row, double* out)` in {}, "
+                        "which computes the wrong rows; or remove the control)",
+                        control.place, control.name, control.name, (task.folder / "reference.cpp").string()));
       std::string accepted;  // shapes on which it was not detected
       bool refused = false;
       const auto try_on = [&](const Workload& w, const StressCase* stress) {
@@ -229,10 +231,10 @@ Expected<void> check_controls(const Task& task, const OracleLibrary& library, Ta
       if (accepted.empty())
         return failure(
             "controls",
-            fmt::format("task {}: the control '{}' is not wrong on any check shape: its `when`, \"{}\", "
+            fmt::format("{}: the control '{}' is not wrong on any check shape: its `when`, \"{}\", "
                         "holds on none, in none of the task's dtypes ({}): correct it, or add a shape to "
                         "`sweep` on which it holds",
-                        task.name, control.name, control.when->text(), names_of(task.dtypes)));
+                        control.place, control.name, control.when->text(), names_of(task.dtypes)));
       return passes(task, fmt::format("the wrong kernel '{}' ({})", control.name, control.about), accepted);
     }
   }

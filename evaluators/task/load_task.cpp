@@ -330,8 +330,10 @@ class Reader {
   }
 
   void read_controls(const YamlNode& node) {
-    for (const auto& [key, value] : node.map().entries()) {
-      Control control{name_at(key, value), "", std::nullopt};
+    YamlMap all = node.map();
+    for (const auto& [key, value] : all.entries()) {
+      Control control{name_at(key, value), "", std::nullopt,
+                      fmt::format("{}:{}", node.origin(), all.line_of(key))};
       YamlMap map = value.map();
       control.about = map.require("about").prose();
       if (const auto when = map.optional("when")) control.when = known(*when);

@@ -76,6 +76,7 @@ struct StressCase {
 struct Control {
   std::string name, about;
   std::optional<Expression> when;  // workloads on which it is wrong, such as "causal"
+  std::string place;               // "FOLDER/task.yaml:LINE"
 };
 
 struct Cost {

@@ -238,6 +238,12 @@ bool YamlMap::has(std::string_view key) const {
   return std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return e.key == key; });
 }
 
+int YamlMap::line_of(std::string_view key) const {
+  const auto& entries = node_.data_->entries;
+  const auto found = std::ranges::find(entries, key, &YamlData::Entry::key);
+  return found == entries.end() ? 0 : found->line;
+}
+
 std::optional<YamlNode> YamlMap::optional(std::string_view key) {
   asked_.emplace_back(key);
   for (const auto& entry : node_.data_->entries)

@@ -97,7 +97,8 @@ class YamlMap {
   std::optional<YamlNode> optional(std::string_view key);
   // All entries in file order, for maps whose keys the user chooses; counts as asking for all keys.
   std::vector<std::pair<std::string, YamlNode>> entries();
-  bool has(std::string_view key) const;  // does not count as asking
+  bool has(std::string_view key) const;     // does not count as asking
+  int line_of(std::string_view key) const;  // of the key itself; 0 if there is none
 
   // Throws for the first key that was never asked for.
   void finish() const;

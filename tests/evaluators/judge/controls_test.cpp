@@ -120,10 +120,14 @@ BOOST_AUTO_TEST_CASE(a_task_control_that_passes_is_refused_by_name) {
   BOOST_TEST(said.find("'triples'") != std::string::npos, said);
 }
 
-BOOST_AUTO_TEST_CASE(a_control_that_reference_cpp_lacks_is_refused) {
+BOOST_AUTO_TEST_CASE(a_control_that_reference_cpp_lacks_is_refused_with_its_line_and_what_to_write) {
   OwnTask own;
-  const std::string said = controls_of(own, kTight, "controls: {halves: {about: \"x / 2\"}}");
-  BOOST_TEST(said.find("control_halves") != std::string::npos, said);
+  const std::string said = controls_of(own, kTight,
+                                       "controls:\n  triples: {about: \"3 x\"}\n  halves:\n"
+                                       "    about: \"x / 2\"\n");
+  BOOST_TEST(said.find("doubling/task.yaml:15: ") != std::string::npos, said);
+  BOOST_TEST(said.find("void control_halves(") != std::string::npos, said);
+  BOOST_TEST(said.find("doubling/reference.cpp") != std::string::npos, said);
 }
 
 BOOST_AUTO_TEST_CASE(a_control_that_is_wrong_nowhere_is_refused) {
@@ -132,6 +136,7 @@ BOOST_AUTO_TEST_CASE(a_control_that_is_wrong_nowhere_is_refused) {
       controls_of(own, kTight, "controls: {triples: {about: \"3 x\", when: \"C > 1000\"}}");
   BOOST_TEST(said.find("is not wrong on any check shape") != std::string::npos, said);
   BOOST_TEST(said.find("\"C > 1000\"") != std::string::npos, said);
+  BOOST_TEST(said.find("task.yaml:13: ") != std::string::npos, said);
 }
 
 BOOST_AUTO_TEST_CASE(a_control_may_be_of_one_dtype_but_of_one_that_the_task_has) {
