@@ -104,6 +104,8 @@ struct Job {
   bool probe = false;
   std::atomic<bool> claimed{false};
 
+  bool announced = false;  // as a measurement, which the quiet lease expects and no worker has begun
+
   // The result.
   double seconds = 0.0;                      // of device time
   std::optional<Error> trouble;              // no worker was available; independent of the candidate

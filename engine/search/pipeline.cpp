@@ -1,6 +1,7 @@
 #include "engine/search/pipeline.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/search/agent_tool_calls.hpp"
 #include "operators/agent/bench.hpp"
@@ -56,14 +57,16 @@ bool is_droppable(const Job& job) {
       job.work);
 }
 
-bool served(WorkerPool& pool, const JobPtr& job, const Watch& watch) {
+bool served(WorkerPool& pool, const JobPtr& job, const Watch& watch,
+            const std::function<void(Job&)>& after = {}) {
   struct End {
     std::mutex mutex;
     std::condition_variable_any changed;
     bool reached = false;
   };
   const auto end = std::make_shared<End>();
-  pool.push(job, Priority::usual, [end](const JobPtr&) {
+  pool.push(job, Priority::usual, [end, after](const JobPtr& done) {
+    if (after) after(*done);
     {
       const std::lock_guard lock(end->mutex);
       end->reached = true;
@@ -111,10 +114,13 @@ void Pipeline::compile(JobPtr job) {
 
 void Pipeline::measure(JobPtr job) {
   ++in_flight_;
-  lease_.expect_measure();
+  announce(*job);
   board_.put(*job, InFlight::Doing::waiting_for_device);
   const Priority priority = priority_of(*job);
-  devices_.push(std::move(job), priority, [this](const JobPtr& done) { add_returned(done); });
+  devices_.push(std::move(job), priority, [this](const JobPtr& done) {
+    withdraw(*done);
+    add_returned(done);
+  });
 }
 
 void Pipeline::ask(JobPtr job) {
@@ -158,8 +164,8 @@ bool Pipeline::compile_probe(const JobPtr& job, const Watch& watch) {
 }
 
 bool Pipeline::measure_probe(const JobPtr& job, const Watch& watch) {
-  lease_.expect_measure();
-  return served(devices_, job, watch);
+  announce(*job);
+  return served(devices_, job, watch, [this](Job& done) { withdraw(done); });
 }
 
 // Comparisons of measured kernels are never dropped (see `droppable`). A probe with device troubles was
@@ -182,9 +188,18 @@ void Pipeline::compile_now(Job& job) {
     build.compiled.push_back(evaluator_.compile(*variant, build.workloads, build.breadth));
 }
 
+void Pipeline::announce(Job& job) {
+  if (!std::exchange(job.announced, true)) lease_.expect_measure();
+}
+
+void Pipeline::withdraw(Job& job) {
+  if (std::exchange(job.announced, false)) lease_.withdraw_measure();
+}
+
 void Pipeline::measure_now(Job& job, int device) {
-  if (!job.device_troubles.empty()) lease_.expect_measure();  // retried on another device
+  announce(job);  // once more if it is retried on another device
   lease_.begin_measure();
+  job.announced = false;
   const auto end = std::shared_ptr<void>(nullptr, [this](void*) { lease_.end_measure(); });
   if (dropped(job)) {
     job.abandoned = true;

@@ -54,6 +54,8 @@ class Pipeline {
  private:
   void compile_now(Job&);
   void measure_now(Job&, int device);
+  void announce(Job&);       // before its measurement
+  void withdraw(Job&);       // after it, whether a worker began it or none could be had
   bool dropped(Job&) const;  // its result is no longer needed; claims a probe
   void add_returned(const JobPtr&);
 

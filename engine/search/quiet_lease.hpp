@@ -14,12 +14,13 @@ class QuietLease {
   // If `needed` is false, nothing ever waits.
   explicit QuietLease(bool needed) : needed_(needed) {}
 
-  // Announces work of this kind. Each call must be followed by one begin and one end.
+  // Announces work of this kind. Each call must be followed by one begin and one end, or by a withdrawal.
   void expect_compile(bool urgent = false) {
     if (urgent) change(urgent_, 1);
     change(compiles_expected_, 1);
   }
   void expect_measure() { change(measures_expected_, 1); }
+  void withdraw_measure() { change(measures_expected_, -1); }
 
   void begin_compile(bool urgent = false) {
     std::unique_lock lock(mutex_);

@@ -41,6 +41,7 @@ struct Simulation {
   bool narrow = false;  // UNROLL=4, the best, does not compile for all shapes that a confirmation checks
   std::function<Expected<ProfilePartial>(const Variant&)> profile_instead;  // if set
   std::function<bool(int device)> has_no_worker;                            // if set
+  std::function<bool(int device)> does_not_start;                           // if set: its worker
   // Starts the first worker: what devices() fails with, if it does.
   std::function<Expected<void>(const Evaluator::WhileStarting&)> start;
   int device_workers = 1;
@@ -61,6 +62,11 @@ class SimulatedEvaluator : public Evaluator {
   bool timing_needs_quiet() const override { return simulation_.quiet; }
   int compile_workers() const override { return simulation_.compile_workers; }
   int device_workers() const override { return simulation_.device_workers; }
+  Expected<void> prepare(int device) override {
+    if (simulation_.does_not_start && simulation_.does_not_start(device))
+      return failure("worker measure", "it was killed while it started");
+    return {};
+  }
   tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&, Breadth) override;
   Compiled contender(const std::string& library) override {
     Compiled made;
