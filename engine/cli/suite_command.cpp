@@ -145,6 +145,7 @@ void print(const std::vector<SuiteRow>& rows, const Output& output) {
   Table table(cells.front());
   for (std::size_t i = 1; i < cells.size(); ++i) table.row(cells[i]);
   output.line("\n" + table.text());
+  for (const std::string& line : suite_notes(rows)) output.line("  " + line);
   for (const std::string& line : suite_troubles(rows)) output.line("  " + line);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -72,6 +73,25 @@ std::vector<std::string> suite_troubles(const std::vector<SuiteRow>& rows) {
   return lines;
 }
 
+std::vector<std::string> suite_notes(const std::vector<SuiteRow>& rows) {
+  constexpr double kFarApart = 1.3;
+  std::vector<std::string> lines;
+  for (const SuiteRow& row : rows) {
+    if (!row.best || !row.best->confirmed || !(row.best->fitness > 0.0) || !(row.best->searched > 0.0))
+      continue;
+    const SuiteBest& best = *row.best;
+    const double apart = best.fitness / best.searched;
+    if (std::max(apart, 1.0 / apart) <= kFarApart) continue;
+    lines.push_back(
+        fmt::format("{}: #{} reached {:.4g} {} in its confirmation and {:.4g} during the search, {:.2g} x "
+                    "apart. Probably this machine had other load {}: look at the ratios, which are "
+                    "interleaved, or resume the search on a quieter machine",
+                    row.name, best.id, best.fitness, best.unit, best.searched, std::max(apart, 1.0 / apart),
+                    apart < 1.0 ? "during the confirmation" : "during the search"));
+  }
+  return lines;
+}
+
 std::string suite_page(const std::string& suite, const std::vector<SuiteRow>& rows, const std::string& date) {
   const auto cells = suite_cells(rows);
   MarkdownTable table(cells.front());
@@ -91,6 +111,7 @@ std::string suite_page(const std::string& suite, const std::vector<SuiteRow>& ro
       "Errors are rms errors against fp64 on the worst distribution of inputs, over those of the permitted "
       "roundings and of "
       "each rival.\n";
+  for (const std::string& note : suite_notes(rows)) text += "\n" + in_a_cell(note) + ".\n";
   if (const auto troubles = suite_troubles(rows); !troubles.empty()) {
     text += "\n## Failures\n\n";
     for (const std::string& line : troubles) text += "- " + in_a_cell(line) + "\n";

@@ -13,6 +13,8 @@ namespace cultivar {
 std::vector<std::vector<std::string>> suite_cells(const std::vector<SuiteRow>&);
 // What a task's trouble is: "softmax: no kernel passed every check ...".
 std::vector<std::string> suite_troubles(const std::vector<SuiteRow>&);
+// Of which best kernels the confirmation and the search gave fitnesses far apart, and the likely cause.
+std::vector<std::string> suite_notes(const std::vector<SuiteRow>&);
 // The table, and for each task its workloads, exactness and lineage. `date`: for people.
 std::string suite_page(const std::string& suite, const std::vector<SuiteRow>&, const std::string& date);
 nlohmann::json suite_facts(const std::string& suite, const std::vector<SuiteRow>&, const std::string& date);

@@ -89,7 +89,7 @@ double best_seed(const Record& record, Standings& standings) {
 SuiteBest best_of(const Record& record, const Best& said, const SuiteTask& task) {
   SuiteBest best;
   best.id = said.id;
-  best.fitness = said.fitness;
+  best.fitness = best.searched = said.fitness;
   best.unit = said.unit;
   const auto confirmed = record.confirmation(said.id), searched = record.evaluation(said.id);
   best.confirmed = confirmed && confirmed->measured();
@@ -216,6 +216,7 @@ json to_json(const SuiteBest& best) {
   share["of"] = best.peak;
   return {{"id", best.id},
           {"fitness", best.fitness},
+          {"fitness_in_search", best.searched},
           {"unit", best.unit},
           {"confirmed", best.confirmed},
           {"over_best_seed", best.over_best_seed},

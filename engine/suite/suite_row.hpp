@@ -29,6 +29,7 @@ struct SuiteRival {
 struct SuiteBest {
   IndividualId id = 0;
   double fitness = 0.0;
+  double searched = 0.0;  // fitness during the search; 0: unknown
   std::string unit;
   bool confirmed = false;              // in a fresh process, beside the rivals; otherwise by the search alone
   double over_best_seed = 0.0;         // fitness over that of the best seed; 0: unknown

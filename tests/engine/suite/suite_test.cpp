@@ -154,6 +154,28 @@ BOOST_AUTO_TEST_CASE(a_fitness_of_the_search_is_told_from_one_of_a_confirmation)
   BOOST_TEST(cells.at(1).at(2) == "5 GB/s");
 }
 
+BOOST_AUTO_TEST_CASE(fitnesses_of_the_search_and_of_the_confirmation_that_are_far_apart_are_noted) {
+  SuiteRow row;
+  row.name = "softmax";
+  row.best.emplace();
+  row.best->id = 7;
+  row.best->unit = "GB/s";
+  row.best->confirmed = true;
+  row.best->searched = 12.0;
+  row.best->fitness = 10.0;
+  BOOST_TEST(suite_notes({row}).empty());
+  row.best->fitness = 5.0;
+  const std::string slower = suite_page("suite", {row}, "");
+  BOOST_TEST(
+      contains(slower, "softmax: #7 reached 5 GB/s in its confirmation and 12 during the search, 2.4 x"),
+      slower);
+  BOOST_TEST(contains(slower, "other load during the confirmation"), slower);
+  row.best->fitness = 24.0;
+  BOOST_TEST(contains(suite_notes({row}).at(0), "other load during the search"));
+  row.best->confirmed = false;
+  BOOST_TEST(suite_notes({row}).empty());
+}
+
 BOOST_AUTO_TEST_CASE(rivals_are_compared_by_workload) {
   SuiteBest best;
   best.source_by = best.made_by = "mutate";
