@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -20,17 +22,31 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-void write_new(const fs::path& path, const std::string& text) {
+// `option`: by which the user can name another place.
+void write_new(const fs::path& path, const std::string& text, const char* option) {
   if (fs::exists(path))
     throw InputError(fmt::format("{} exists (choose another name, or remove it)", path.string()));
   std::error_code failed;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), failed);
+  if (failed)
+    throw InputError(fmt::format("cannot create the folder {}: {} (name another place with {})",
+                                 path.parent_path().string(), failed.message(), option));
+  errno = 0;
   std::ofstream out(path, std::ios::binary);
   out << text;
   out.close();
   if (!out)
-    throw std::runtime_error(
-        fmt::format("cannot write {} (check that the disk is not full or read-only)", path.string()));
+    throw InputError(fmt::format("cannot write {}: {} (name another place with {})", path.string(),
+                                 std::strerror(errno), option));
+}
+
+// In the task's folder, unless that came with Cultivar: then it may be read-only, an update replaces it, and
+// all searches would begin with an unfinished seed. Such a seed belongs in the current folder.
+fs::path place_of_seed(const InstallationPaths& installation, const Task& task, const std::string& file) {
+  std::error_code none;
+  const bool came_with_it =
+      fs::equivalent(task.folder.parent_path(), installation.root / "configs" / "tasks", none);
+  return came_with_it ? fs::path(file) : task.folder / "seeds" / file;
 }
 
 std::vector<Dtype> dtypes_of(const std::string& list) {
@@ -89,7 +105,7 @@ int new_task(const Arguments& arguments) {
     throw InputError(fmt::format("{} exists (choose another name, or --folder)", target.string()));
   json files = json::array();
   for (const auto& [path, text] : task_files(outline)) {
-    write_new(target / path, text);
+    write_new(target / path, text, "--folder");
     files.push_back(path);
   }
   load_task(target);  // the files must be good
@@ -121,10 +137,13 @@ int new_seed(const Arguments& arguments) {
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.option("--target", target_name, "cpu or cuda");
   options.option("--name", name, "the variant's name");
-  options.option("--out", file, "the new file; by default, seeds/NAME in the task's folder");
+  options.option("--out", file,
+                 "the new file; by default in seeds/ of the task's folder, or in the current "
+                 "folder if the task came with Cultivar");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
-  const Task task = load_task(find_task(find_installation(), task_name));
+  const InstallationPaths installation = find_installation();
+  const Task task = load_task(find_task(installation, task_name));
   std::vector<std::string> known;
   const Target* found = nullptr;
   for (const Target& each : targets()) {
@@ -136,14 +155,21 @@ int new_seed(const Arguments& arguments) {
   const std::string source = seed_source(task, *found, name);
   if (const auto variant = make_variant(source, task); !variant)
     throw InputError(fmt::format("the name '{}' does not fit: {}", name, variant.error().message));
-  const fs::path path = file.empty() ? task.folder / "seeds" / (name + (*found)->extension) : fs::path(file);
-  write_new(path, source);
+  const fs::path path =
+      file.empty() ? place_of_seed(installation, task, name + (*found)->extension) : fs::path(file);
+  write_new(path, source, "--out");
   const Output output(as_json);
   output.facts({{"task", task.name}, {"target", target_name}, {"file", fs::absolute(path).string()}});
   output.line(
       fmt::format("{} has the manifest and an empty kernel. Complete it, then\n\n  {} evaluate {} {}{}",
                   as_typed(path), called_as(), task_name, as_typed(path),
                   target_name == name_of(usual_target()) ? "" : " --target " + target_name));
+  std::error_code none;
+  if (!fs::equivalent(fs::absolute(path).parent_path(), task.folder / "seeds", none))
+    output.line(
+        fmt::format("\nIt is not among the task's own seeds: to search from it, add\n\n  --set "
+                    "{}\n\nto `{} run CONFIG`.",
+                    shell_word(fmt::format("seeds=[{}]", fs::absolute(path).string())), called_as()));
   return 0;
 }
 

@@ -81,4 +81,22 @@ BOOST_AUTO_TEST_CASE(a_new_seed_compiles_and_is_told_that_it_writes_nothing) {
   BOOST_TEST(contains(wrong.err, "there is no target 'cdua' (did you mean 'cuda'?"), wrong.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_new_seed_is_written_where_it_is_the_users) {
+  const auto of_cultivars = run({"new", "seed", "softmax", "--name", "mine"});
+  BOOST_TEST_REQUIRE(of_cultivars.exit == 0, of_cultivars.err);
+  BOOST_TEST(fs::exists(folder / "mine.cpp"));
+  BOOST_TEST(!fs::exists(fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks/softmax/seeds/mine.cpp"));
+  BOOST_TEST(contains(of_cultivars.out, "evaluate softmax mine.cpp"), of_cultivars.out);
+  BOOST_TEST(contains(of_cultivars.out, "--set 'seeds=[" + (folder / "mine.cpp").string() + "]'"),
+             of_cultivars.out);
+  write_own_task(folder.path(), "{evaluations: 1}");
+  const auto of_the_users = run({"new", "seed", "rms_norm", "--name", "mine"});
+  BOOST_TEST_REQUIRE(of_the_users.exit == 0, of_the_users.err);
+  BOOST_TEST(fs::exists(folder / "rms_norm/seeds/mine.cpp"));
+  BOOST_TEST(!contains(of_the_users.out, "--set"), of_the_users.out);
+  const auto nowhere = run({"new", "seed", "softmax", "--out", "mine.cpp/seed.cpp"});
+  BOOST_TEST(nowhere.exit == 2);
+  BOOST_TEST(contains(nowhere.err, "mine.cpp: Not a directory (name another place with --out)"), nowhere.err);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
