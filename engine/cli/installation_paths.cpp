@@ -87,12 +87,17 @@ std::vector<std::string> task_names(const InstallationPaths& installation) {
   return folders_with(installation.root / "configs" / "tasks", "task.yaml");
 }
 
-fs::path find_task(const InstallationPaths& installation, const std::string& name) {
+std::optional<fs::path> known_task(const InstallationPaths& installation, const std::string& name) {
   std::error_code ignored;
   const bool path = name.find('/') != std::string::npos;
   for (const fs::path& folder :
        {path ? fs::path(name) : installation.root / "configs" / "tasks" / name, fs::path(name)})
     if (fs::exists(folder / "task.yaml", ignored)) return fs::canonical(folder);
+  return std::nullopt;
+}
+
+fs::path find_task(const InstallationPaths& installation, const std::string& name) {
+  if (const auto folder = known_task(installation, name)) return *folder;
   throw InputError(fmt::format("there is no task '{}'{}; name a task, or a folder with a task.yaml", name,
                                did_you_mean(name, task_names(installation))));
 }

@@ -21,7 +21,8 @@ InstallationPaths find_installation();
 // How the user called this program, for commands to copy: "./cultivar". Set by the launcher.
 std::string called_as();
 
-// By a task's name or folder. Throws InputError that lists the names.
+// By a task's name or folder. find_task throws InputError with the nearest name.
+std::optional<std::filesystem::path> known_task(const InstallationPaths&, const std::string& name_or_folder);
 std::filesystem::path find_task(const InstallationPaths&, const std::string& name_or_folder);
 std::vector<std::string> task_names(const InstallationPaths&);
 

@@ -13,9 +13,7 @@
 #include "engine/store/record_writer.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/profile/bottleneck.hpp"
-#include "evaluators/system/files.hpp"
 #include "evaluators/system/plain_text.hpp"
-#include "evaluators/variant/source_files.hpp"
 #include "evaluators/variant/variant.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
@@ -59,11 +57,7 @@ Subject subject_of(const InstallationPaths& installation, const std::string& arg
     return subject;
   }
   for (const fs::path& file : {fs::path(name), installation.root / name})
-    if (fs::is_regular_file(file, ignored)) {
-      const auto manifest = parse_manifest(must(read_file(file, most_source_bytes)));
-      if (!manifest) throw InputError(fmt::format("{}: {}", file.string(), manifest.error().text()));
-      return subject_of(installation, argument, manifest->task);
-    }
+    if (fs::is_regular_file(file, ignored)) return subject_of(installation, argument, task_name_in(file));
   std::vector<std::string> having;  // a seed of that name
   for (const std::string& task : task_names(installation))
     for (const auto& entry : fs::directory_iterator(find_task(installation, task) / "seeds", ignored))

@@ -13,9 +13,7 @@
 #include "engine/store/run_lock.hpp"
 #include "engine/store/similar_idea.hpp"
 #include "engine/store/summary.hpp"
-#include "evaluators/system/files.hpp"
 #include "evaluators/system/plain_text.hpp"
-#include "evaluators/variant/source_files.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
@@ -41,11 +39,9 @@ int submit_command(const Arguments& arguments) {
   const InstallationPaths installation = find_installation();
   const auto folder = find_run(installation, run);
   const VariantArgument variant = split_variant_argument(file);
-  std::filesystem::path task;  // the run's copy of it has no headers
-  if (const auto text = read_file(variant.name, most_source_bytes))
-    if (const auto manifest = parse_manifest(*text))
-      task = installation.root / "configs/tasks" / manifest->task;
-  const std::string source = read_source(variant.name, task);
+  // The run's copy of the task has no headers.
+  const auto task = known_task(installation, task_name_in(variant.name));
+  const std::string source = read_source(variant.name, task.value_or(""));
   const Record record = must(Record::open(folder));
   std::vector<IndividualId> parents;
   for (const std::string& text : from) {

@@ -138,6 +138,13 @@ std::string read_source(const fs::path& file, const fs::path& task_folder) {
   return source;
 }
 
+std::string task_name_in(const fs::path& file) {
+  const std::string main = read_text(file);
+  const auto manifest = parse_manifest(main);
+  if (!manifest) refuse(file, {}, main, manifest.error());
+  return manifest->task;
+}
+
 Variant load_variant(const fs::path& file, const Task& task, Configuration configuration) {
   const std::string source = read_source(file, task.folder);
   auto variant = make_variant(source, task, std::move(configuration));

@@ -40,6 +40,8 @@ tl::expected<void, ManifestError> check_target(const Variant&, Target where);
 // in `headers` beside it. An InputError names the file and line that cannot be read or is not a header. A bad
 // manifest is not an error here.
 std::string read_source(const std::filesystem::path&, const std::filesystem::path& task_folder = {});
+// The name of the task in the manifest of such a file. A bad manifest is an InputError ("file:line: ...").
+std::string task_name_in(const std::filesystem::path&);
 // make_variant from a file. An unreadable file is an InputError, and so is a bad manifest ("file:line: ...").
 Variant load_variant(const std::filesystem::path&, const Task&, Configuration = {});
 // Also requires that the variant is for this target.

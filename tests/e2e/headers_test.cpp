@@ -87,8 +87,11 @@ BOOST_AUTO_TEST_CASE(a_seed_with_a_header_that_tasks_share_is_searched_and_its_r
   BOOST_TEST_REQUIRE(searched.exit == 0);
   fs::copy(folder / "rms_norm/seeds/shares.cpp", folder / "copy.cpp");
   BOOST_TEST(judged("copy.cpp")["verdict"] == "passed");
-  const auto profiled = run({"profile", "copy.cpp", "--task", "rms_norm", "--json"});
+  const auto profiled = run({"profile", "copy.cpp", "--json"});
   BOOST_TEST(profiled.exit == 0, profiled.err);
+  // The manifest names the task of this folder.
+  const auto submitted = run({"submit", "own", "copy.cpp@LANES=64"});
+  BOOST_TEST(submitted.exit == 0, submitted.err);
   fs::remove_all(folder / "headers");
   const auto missing = run({"evaluate", "rms_norm", "shares"});
   BOOST_TEST(missing.exit == 2);
