@@ -52,14 +52,12 @@ void write_search(const fs::path& folder) {
   write_text(seed, text);
 }
 
-std::string session(const fs::path& folder, const std::string& evaluations) {
+std::string session(const fs::path& folder, std::vector<std::string> settings) {
   std::signal(SIGINT, [](int) { stopped = true; });
   const fs::path run = folder / "run";
-  const std::string budget = "budget.evaluations=" + evaluations;
-  if (fs::exists(run / "run.db")) return told_by(resume_search(run, {budget}, runtime(folder), {}, stopped));
-  const Config config =
-      load_config(folder / "search.yaml", {budget, "evaluation.cores=1", "evaluation.patience=10m"},
-                  runtime(folder).installation);
+  if (fs::exists(run / "run.db")) return told_by(resume_search(run, settings, runtime(folder), {}, stopped));
+  settings.insert(settings.end(), {"evaluation.cores=1", "evaluation.patience=10m"});
+  const Config config = load_config(folder / "search.yaml", settings, runtime(folder).installation);
   return told_by(begin_search(config, run, runtime(folder), {}, stopped));
 }
 
@@ -96,6 +94,19 @@ std::vector<Process> processes_under(pid_t root) {
   return found;
 }
 
+// The processes below the search, and the last events of its log.
+std::string story(const fs::path& run, pid_t search) {
+  std::string text = "its processes:";
+  for (const Process& process : processes_under(search))
+    text += " " + process.name + "/" + std::to_string(process.pid);
+  text += "\nthe end of its log:\n";
+  if (const auto record = Record::open(run))
+    for (const EventRow& event : record->events(40))
+      text += std::to_string(event.at) + " " + event.kind + " #" + std::to_string(event.individual) + " " +
+              event.text + "\n";
+  return text;
+}
+
 std::string words(const IndividualRow& row, const Evaluation& evaluation) {
   return "#" + std::to_string(row.individual.id) + " " + std::string(name_of(evaluation.stage)) + ": " +
          evaluation.reason + "\n" + evaluation.diagnostics;
@@ -109,17 +120,28 @@ BOOST_AUTO_TEST_CASE(no_kernel_is_rejected_for_a_process_that_somebody_killed) {
   const fs::path run = path() / "run", told = path() / "told";
   const int wanted = number_given(12);
   write_search(path());
-  const pid_t search = in_child(told, [&] { return session(path(), "100000"); });
+  const pid_t search = in_child(told, [&] { return session(path(), {"budget.evaluations=100000"}); });
   RandomStream stream = stream_of(17, "kills", 0);
   std::map<std::string, int> killed_by_name;
   const auto draw = [&](std::size_t n) { return below(stream, n); };
   int kills = 0;
+  auto progress = std::chrono::steady_clock::now();
   // A result at least for each ten kills, or it would be a search without workers.
   for (std::int64_t judged = -1; kills < wanted;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20 + draw(1000)));
-    BOOST_REQUIRE_MESSAGE(::kill(search, 0) == 0, "the search ended: " << read_text(told));
+    if (const auto status = ended(search))
+      BOOST_FAIL("the search " << status_text(*status) << ": " << read_text(told) << "\n"
+                               << story(run, search));
     const std::int64_t now = fs::exists(run / "run.db") ? summary_of(*Record::open(run)).evaluations : -1;
-    if (now < 1 || (kills % 10 == 9 && now == judged)) continue;
+    if (now != judged) progress = std::chrono::steady_clock::now();
+    if (now < 1 || (kills % 10 == 9 && now == judged)) {
+      if (std::chrono::steady_clock::now() - progress > std::chrono::duration<double>(kLongest)) {
+        const std::string found = story(run, search);
+        killed(search);
+        BOOST_FAIL("no result in " << kLongest << " s\n" << found);
+      }
+      continue;
+    }
     judged = now;
     // A kind of process first, so that each is met.
     std::map<std::string, std::vector<Process>> kinds;
@@ -134,13 +156,17 @@ BOOST_AUTO_TEST_CASE(no_kernel_is_rejected_for_a_process_that_somebody_killed) {
     if (kills % 50 == 0) BOOST_TEST_MESSAGE(kills << " kills, " << now << " individuals judged");
   }
   ::kill(search, SIGINT);
-  wait_for(search, kLongest);
+  wait_for(search, kLongest, [&] { return story(run, search); });
   BOOST_TEST(read_text(told).find("interrupted") != std::string::npos, read_text(told));
   for (const auto& [name, times] : killed_by_name) BOOST_TEST_MESSAGE(times << " times " << name);
 
   // What met a kill last is evaluated without one.
   const auto before = summary_of(*Record::open(run)).evaluations;
-  wait_for(in_child(told, [&] { return session(path(), std::to_string(before + 3)); }), kLongest);
+  // Few comparisons: each takes ten seconds and more on a busy machine, and any number may be waiting.
+  const std::vector<std::string> short_one{"budget.evaluations=" + std::to_string(before + 3),
+                                           "budget.last_comparisons=2"};
+  const pid_t second = in_child(told, [&] { return session(path(), short_one); });
+  wait_for(second, kLongest, [&] { return story(run, second); });
   BOOST_TEST(read_text(told).find("evaluations is exhausted") != std::string::npos, read_text(told));
   const auto record = Record::open(run);
   BOOST_TEST(summary_of(*record).in_flight == 0);

@@ -26,15 +26,25 @@ pid_t in_child(const std::filesystem::path& told, const std::function<std::strin
   _exit(0);
 }
 
-int wait_for(pid_t pid, double most_s) {
+std::optional<int> ended(pid_t pid) {
   int status = 0;
+  return waitpid(pid, &status, WNOHANG) == pid ? std::optional(status) : std::nullopt;
+}
+
+std::string status_text(int status) {
+  return WIFSIGNALED(status) ? "ended by signal " + std::to_string(WTERMSIG(status))
+                             : "ended with code " + std::to_string(WEXITSTATUS(status));
+}
+
+int wait_for(pid_t pid, double most_s, const std::function<std::string()>& story) {
   for (int i = 0; i < static_cast<int>(100 * most_s); ++i) {
-    if (waitpid(pid, &status, WNOHANG) == pid) return status;
+    if (const auto status = ended(pid)) return *status;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+  BOOST_ERROR("the process did not end within " << most_s << " s" << (story ? "\n" + story() : ""));
+  int status = 0;
   kill(pid, SIGKILL);
   waitpid(pid, &status, 0);
-  BOOST_ERROR("the process did not end within " << most_s << " s");
   return status;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "engine/search/search.hpp"
@@ -15,8 +16,13 @@ namespace cultivar::testing {
 // exception, to `told`.
 pid_t in_child(const std::filesystem::path& told, const std::function<std::string()>& work);
 
-// The exit status. If the process takes longer than that, it is killed and the test fails.
-int wait_for(pid_t, double most_s = 60.0);
+// The status as waitpid gives it; nullopt while the process runs. Once only: the process is reaped.
+std::optional<int> ended(pid_t);
+std::string status_text(int status);  // "ended with code 1", "ended by signal 9"
+
+// The status. If the process takes longer than that, it is killed and the test fails with the words of
+// `story`.
+int wait_for(pid_t, double most_s = 60.0, const std::function<std::string()>& story = {});
 
 // kill -9; false if the process had already ended.
 bool killed(pid_t);
