@@ -133,6 +133,7 @@ std::map<std::string, std::string, std::less<>> launcher_values(const LauncherIn
                : "One of several kernels of the task; ../../" + input.task.name + ".hpp calls it."},
           {"first_dimension", input.task.dimensions.front().name},
           {"first_tensor_comment", fmt::format(".{} = ...", input.task.tensors.front().name)},
+          {"workspace_count", std::to_string(input.variant.manifest.workspace.size())},
           {"expressions", std::string(launcher::expressions_hpp)}};
 }
 
@@ -270,7 +271,7 @@ Expected<std::string> workspace_places(const LauncherInput& input, std::string_v
         fmt::format("std::size_t(whole({}, \"the size of workspace {}\"))", *cpp, workspace.name));
   }
   return fmt::format(
-      "    const std::vector<std::size_t> sizes{{{}}};\n{}"
+      "    const bytes_t sizes{{{}}};\n{}"
       "    [[maybe_unused]] const auto places = {};\n",
       fmt::join(sizes, ", "), between, room);
 }

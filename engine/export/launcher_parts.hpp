@@ -70,8 +70,8 @@ enum class Otherwise { throws, returns_false };
 // Generates checks of the task's relations and the manifest's `requires`; `on_this_device`: also of its
 // constraints.
 Expected<std::string> requirements(const LauncherInput&, bool on_this_device, Otherwise = Otherwise::throws);
-// Declares `sizes`, the bytes of each workspace, and `places`, their addresses, which the call `room`
-// returns. The statements `between` follow the sizes.
+// Declares `sizes`, the bytes of each workspace (the launcher's bytes_t), and `places`, their addresses,
+// which the call `room` returns. The statements `between` follow the sizes.
 Expected<std::string> workspace_places(const LauncherInput&, std::string_view room,
                                        std::string_view between = {});
 // An if for each specialization around the statements that `body` returns for it; other sizes throw.
