@@ -24,10 +24,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 struct CUstream_st;  // cudaStream_t and CUstream are pointers to it
@@ -171,11 +173,11 @@ inline const Api& api() {
   }();
   return loaded;
 }
-inline void must(int result, const std::string& what) {
+inline void must(int result, const char* what, const char* of = "") {
   if (result == 0) return;
   const char* name = nullptr;
   api().GetErrorName(result, &name);
-  throw std::runtime_error(what + ": " + (name ? name : "CUDA error " + std::to_string(result)));
+  throw std::runtime_error(std::string(what) + of + ": " + (name ? name : "CUDA error " + std::to_string(result)));
 }
 }  // namespace driver
 
@@ -498,7 +500,7 @@ class AttentionForward {
     } else {
       throw std::invalid_argument("attention_forward: built for D128_causal0_paired1, D128_causal1_paired1, D128_causal1_paired0, D64_causal0_paired0, D64_causal1_paired0, D128_causal0_paired0, D64_causal0_paired1, D256_causal0_paired0, D256_causal1_paired0, D64_causal1_paired1 only");
     }
-    const std::vector<std::size_t> sizes{std::size_t(whole((64.0 + ((8.0 * (n_tiles - n_whole)) * n_wide)), "the size of workspace ticket")), std::size_t(whole(expression::max(64.0, ((((n_units - n_whole) * n_wide) * (expression::divide(n_D, 2.0) + 4.0)) * 1024.0)), "the size of workspace parts"))};
+    const bytes_t sizes{std::size_t(whole((64.0 + ((8.0 * (n_tiles - n_whole)) * n_wide)), "the size of workspace ticket")), std::size_t(whole(expression::max(64.0, ((((n_units - n_whole) * n_wide) * (expression::divide(n_D, 2.0) + 4.0)) * 1024.0)), "the size of workspace parts"))};
     if (prepared_bytes) return prepare(chosen, sizes, *prepared_bytes);
     [[maybe_unused]] const auto places = room(sizes, given_workspace);
     driver::TensorMap map_map_q =
@@ -610,18 +612,22 @@ class AttentionForward {
     return unsigned(number);
   }
 
-  static std::size_t total(const std::vector<std::size_t>& bytes) {
+  // Calls allocate no memory of the host, which would take most of their time.
+  using bytes_t = std::array<std::size_t, 2>;
+  using places_t = std::array<unsigned long long, 2>;
+
+  static std::size_t total(const bytes_t& bytes) {
     std::size_t all = 0;
     for (auto size : bytes) all += (size + 255) / 256 * 256;
     return all;
   }
-  void prepare(std::size_t specialisation, const std::vector<std::size_t>& sizes, std::size_t& bytes) {
+  void prepare(std::size_t specialisation, const bytes_t& sizes, std::size_t& bytes) {
     bytes = total(sizes);
     for (std::size_t k = 0; k < kernel_count; ++k) kernel(specialisation, k);
   }
 
   // Memory for all workspaces, `given` or this object's, kept between calls; each is aligned to 256 bytes.
-  std::vector<unsigned long long> room(const std::vector<std::size_t>& bytes, unsigned long long given) {
+  places_t room(const bytes_t& bytes, unsigned long long given) {
     if (given == 0 && total(bytes) > capacity_) {
       if (workspace_) driver::must(driver::api().MemFree(workspace_), "freeing the workspace");  // waits for its users
       workspace_ = 0;
@@ -629,31 +635,31 @@ class AttentionForward {
       driver::must(driver::api().MemAlloc(&workspace_, total(bytes)), "allocating the workspace");
       capacity_ = total(bytes);
     }
-    std::vector<unsigned long long> places;
+    places_t places{};
     unsigned long long at = given ? given : workspace_;
-    for (auto size : bytes) {
-      places.push_back(at);
-      at += (size + 255) / 256 * 256;
+    for (std::size_t w = 0; w < bytes.size(); ++w) {
+      places[w] = at;
+      at += (bytes[w] + 255) / 256 * 256;
     }
     return places;
   }
 
   // Innermost first; strides in elements, from dimension 1 on.
   static driver::TensorMap tensor_map(const char* name, int type, double element_bytes, const void* address,
-                                      const std::vector<double>& sizes, const std::vector<double>& strides,
-                                      const std::vector<double>& box, const std::vector<double>& steps,
+                                      std::initializer_list<double> sizes, std::initializer_list<double> strides,
+                                      std::initializer_list<double> box, std::initializer_list<double> steps,
                                       int interleave, int swizzle, int promotion, int fill) {
-    std::vector<std::uint64_t> extents, bytes;
-    std::vector<std::uint32_t> boxes, element_strides;
-    for (double size : sizes) extents.push_back(std::uint64_t(whole(size, name)));
-    for (double stride : strides) bytes.push_back(std::uint64_t(whole(stride * element_bytes, name)));
-    for (double b : box) boxes.push_back(std::uint32_t(whole(b, name)));
-    for (double s : steps) element_strides.push_back(std::uint32_t(whole(s, name)));
+    std::uint64_t extents[5], bytes[5];
+    std::uint32_t boxes[5], element_strides[5];
+    const auto write = [&](std::initializer_list<double> from, auto* to, double factor = 1) {
+      for (double each : from) *to++ = static_cast<std::remove_pointer_t<decltype(to)>>(whole(each * factor, name));
+    };
+    write(sizes, extents), write(strides, bytes, element_bytes), write(box, boxes), write(steps, element_strides);
     driver::TensorMap map;
     driver::must(driver::api().TensorMapEncodeTiled(&map, type, std::uint32_t(sizes.size()), const_cast<void*>(address),
-                                                    extents.data(), bytes.data(), boxes.data(),
-                                                    element_strides.data(), interleave, swizzle, promotion, fill),
-                 std::string("tensor map ") + name);
+                                                    extents, bytes, boxes, element_strides, interleave, swizzle,
+                                                    promotion, fill),
+                 "tensor map ", name);
     return map;
   }
 
@@ -689,7 +695,7 @@ class AttentionForward {
     const driver::LaunchConfig config{ {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared_bytes, stream,
                                        attributes, count};
     driver::must(api.LaunchKernelEx(&config, target.function, parameters, nullptr),
-                 std::string("launching ") + kernel_names[which]);
+                 "launching ", kernel_names[which]);
   }
 
   int device_ = 0;

@@ -27,8 +27,9 @@ class Device {
 
  private:
   static void* current() {
+    static const int started = cultivar_export::driver::api().Init(0);
+    cultivar_export::driver::must(started, "starting the CUDA driver");
     void* context = nullptr;
-    cultivar_export::driver::must(cultivar_export::driver::api().Init(0), "starting the CUDA driver");
     cultivar_export::driver::must(cultivar_export::driver::api().CtxGetCurrent(&context), "asking for the CUDA context");
     return context;
   }

@@ -23,6 +23,7 @@ import contextlib
 import ctypes
 import functools
 import itertools
+import operator
 import os
 import pathlib
 import threading
@@ -102,21 +103,20 @@ _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 _compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None) or (lambda: False)
 _modes = tuple(getattr(torch._C, name, None) for name in (
     "_len_torch_function_stack", "_len_torch_dispatch_stack", "_get_tracing_state"))
+# PyTorch's allocator without a tensor around the memory, which would take as long as the launch.
+_take, _give = (getattr(torch._C, "_cuda_cudaCachingAllocator_raw_" + name, None) for name in ("alloc", "delete"))
+_traits = operator.attrgetter("shape", "dtype", "device", "requires_grad")
+_is_possible = None not in _modes and (TARGET != "cuda" or None not in (_take, _give))
 # What calls need that were made before, by _key(). Guarded by _lock.
 _known = dict()
-_Known = collections.namedtuple("_Known", "handle device workspace_bytes data inputs outputs")
+_Known = collections.namedtuple("_Known", "handle device workspace_bytes data place inputs outputs")
 
 
 def _key(tensors, numbers):
     """What the calls have in common that differ only in their tensors' values; None: not the direct way."""
-    if None in _modes or _modes[0]() or _modes[1]() or _modes[2]() is not None:
+    if not _is_possible or _modes[0]() or _modes[1]() or _modes[2]() is not None or not _PLAIN.issuperset(map(type, tensors)):
         return None
-    gradients, key = torch.is_grad_enabled(), [torch.get_num_threads(), numbers, *map(type, numbers)]
-    for tensor in tensors:
-        if type(tensor) not in _PLAIN or (gradients and tensor.requires_grad) or tensor.is_neg():
-            return None
-        key += (tensor.shape, tensor.dtype, tensor.device)
-    return tuple(key)
+    return (torch.is_grad_enabled(), torch.get_num_threads(), numbers, *map(type, numbers), *map(_traits, tensors))
 
 
 def _direct(key, tensors):
@@ -125,15 +125,15 @@ def _direct(key, tensors):
         known = _known.get(key)
         if known is None:
             return None
-        handle, device, workspace_bytes, data, inputs, outputs = known
+        handle, device, workspace_bytes, data, place_of_data, inputs, outputs = known
         try:
             for at, tensor in zip(inputs, tensors):
                 data[at] = place = tensor.data_ptr()
-                if place % ALIGNMENT or not place or not tensor.is_contiguous():
+                if place % ALIGNMENT or not place or not tensor.is_contiguous() or tensor.is_neg():
                     return None
         except RuntimeError:  # a tensor without memory of its own, for example inside of a transformation
             return None
-        stream = None
+        stream = workspace = None
         if TARGET == "cuda":
             if torch._C._cuda_getDevice() != device.index:
                 return None
@@ -143,13 +143,20 @@ def _direct(key, tensors):
             data[at] = place = tensor.data_ptr()
             if place % ALIGNMENT:
                 return None
-        workspace = torch.empty(workspace_bytes, dtype=torch.uint8, device=device) if workspace_bytes else None
-        if _library.cultivar_export_launch(handle, data, workspace.data_ptr() if workspace_bytes else None, stream):
-            raise RuntimeError(_last_error())
+        if workspace_bytes:
+            workspace = _take(workspace_bytes, stream)
+        try:
+            if _library.cultivar_export_launch(handle, place_of_data, workspace, stream):
+                raise RuntimeError(_last_error())
+        finally:
+            if workspace:  # for later work of the same stream
+                _give(workspace)
     return _result(results)
 
 
 def _remember(key, tensors, numbers):
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return
     sizes, device = _dimensions(tensors, numbers), tensors[0].device
     with _lock, _on(device):
         if key in _known:
@@ -158,12 +165,15 @@ def _remember(key, tensors, numbers):
         inputs, outputs = [], []
         for at, (_, is_output, dtype, shape) in enumerate(TENSORS):
             if is_output:
-                outputs.append((at, functools.partial(torch.empty, [sizes[d] for d in shape], dtype=_DTYPES[dtype], device=device)))
+                # empty_like is faster than empty; one element is enough of a pattern.
+                pattern = torch.empty([], dtype=_DTYPES[dtype], device=device).expand([sizes[d] for d in shape])
+                outputs.append((at, functools.partial(torch.empty_like, pattern, memory_format=torch.contiguous_format)))
             else:
                 inputs.append(at)
         if len(_known) >= MOST_HANDLES:
             _known.clear()
-        _known[key] = _Known(handle, device, workspace_bytes, (ctypes.c_void_p * len(TENSORS))(), inputs, outputs)
+        data = (ctypes.c_void_p * len(TENSORS))()
+        _known[key] = _Known(handle, device, workspace_bytes, data, ctypes.addressof(data), inputs, outputs)
 
 
 def _on(device):
@@ -225,8 +235,13 @@ class _Differentiable(torch.autograd.Function):
         if unknown:
             raise ValueError("attention_forward: the backward operator does not know %s, and its gradients would be those without it; leave it at 0"
                              % ", ".join(unknown))
-        with _below_autograd():
-            results = _operator(*tensors, **_named(numbers))
+        key = _key(tensors, numbers)  # autograd calls this without gradients
+        results = None if key is None else _direct(key, tensors)
+        if results is None:
+            with _below_autograd():
+                results = _operator(*tensors, **_named(numbers))
+            if key is not None:
+                _remember(key, tensors, numbers)
         outputs = results if isinstance(results, tuple) else (results,)
         wanted = [_of_gradient(name) for name, _, _ in _backward.INPUTS]
         ctx.mark_non_differentiable(*[output for output, (name, _, _) in zip(outputs, OUTPUTS) if name not in wanted])
@@ -240,9 +255,9 @@ class _Differentiable(torch.autograd.Function):
         known = dict(zip([name for name, _, _ in INPUTS + OUTPUTS], ctx.saved_tensors))
         gradient_of = dict(zip([name for name, _, _ in OUTPUTS], gradients))
         values = dict(zip([name for name, _ in NUMBERS], ctx.numbers))
-        results = _backward._operator(
-            *[known[name] if name in known else gradient_of[_of_gradient(name)] for name, _, _ in _backward.INPUTS],
-            **_backward._named([values[name] for name, _ in _backward.NUMBERS]))
+        results = _backward._call(
+            tuple(known[name] if name in known else gradient_of[_of_gradient(name)] for name, _, _ in _backward.INPUTS),
+            tuple(values[name] for name, _ in _backward.NUMBERS))
         results = results if isinstance(results, tuple) else (results,)
         return (None,) + tuple(results[_gradients[name]] if name in _gradients else None for name, _, _ in INPUTS)
 
@@ -298,8 +313,7 @@ def _load():
     library.cultivar_contender_release.restype = None
     library.cultivar_export_workspace_bytes.argtypes = [ctypes.c_void_p]
     library.cultivar_export_workspace_bytes.restype = ctypes.c_uint64
-    library.cultivar_export_launch.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p,
-                                               ctypes.c_void_p]
+    library.cultivar_export_launch.argtypes = [ctypes.c_void_p] * 4
     version = library.cultivar_contender_describe().contents.version.decode()
     if version != "attention_exact_peaks 52d8f2643061, #2 of attention-exact":
         raise ImportError("%s belongs to another kernel (%s); build it again" % (library._name, version))

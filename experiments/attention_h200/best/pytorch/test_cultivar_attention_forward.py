@@ -297,7 +297,7 @@ def compiled():
 
 def directly():
     """A call like an earlier one goes around the dispatcher, but not for tensors that are copied and not in a mode."""
-    if None in module._modes:
+    if not module._is_possible:
         return "skipped: this PyTorch does not say whether a mode is active"
     called(inputs, numbers)
     kept, fresh = module._operator, inputs_of(shape)
