@@ -6,6 +6,7 @@
 
 #include "support/contains.hpp"
 #include "support/own_task.hpp"
+#include "support/places.hpp"
 #include "support/pytorch.hpp"
 
 namespace fs = std::filesystem;
@@ -68,6 +69,13 @@ BOOST_AUTO_TEST_CASE(exported_attention_is_as_right_as_pytorchs_own_and_three_li
         "ok      reloaded", "ok      together with another copy of the module"})
     BOOST_TEST(contains(tested.out, line), line);
   BOOST_TEST(!contains(tested.out, "FAILED"));
+
+  const auto timed =
+      run_command({python_with_torch(), (source_folder() / "experiments/host_time/host_time.py").string(),
+                   (folder / "bundle").string(), "D=64"},
+                  {.folder = "/", .environment = {}, .deadline_s = 240.0});
+  BOOST_TEST(timed.exit == 0, timed.out << timed.err);
+  BOOST_TEST(contains(timed.out, "the call with inputs that require gradients"), timed.out);
 
   write_text(folder / "three.py", "import sys; sys.path.insert(0, '" + (folder / "bundle/pytorch").string() +
                                       "')\nimport torch\n"
