@@ -13,8 +13,11 @@ tunables:
 constraints:
   - "smem <= smem_max"
   - "strips * (D / 2 + BLOCK_N / 2 + (KEEP_Q ? D / 4 : 0)) + 80 <= min(255, registers_max / (32 * WARPS))"
-specialize: [D, causal, dtype]
+specialize: [D, causal, dtype, windowed, capped]
 let:
+  windowed: "window > 0"
+  capped: "softcap > 0"
+  span: "min(window, S_q + S_kv)"  # a wider window hides nothing
   strips: "D == 256 ? 1 : STRIPS"
   block_m: "16 * strips * WARPS"
   smem: "(block_m + 2 * STAGES * BLOCK_N) * D * 2"
@@ -24,11 +27,12 @@ launch:
     grid: [B * H * m_blocks, 1, 1]
     block: [32 * WARPS, 1, 1]
     shared: smem
-    args: [q, k, v, o, lse, H, H_kv, S_q, S_kv, m_blocks, scale]
+    args: [q, k, v, o, lse, H, H_kv, S_q, S_kv, m_blocks, scale, span, softcap]
 ---*/
 
 // Shared tiles have rows of D elements; of the 16-byte chunks of a row, number c lies at c ^ (row % 8), so that
-// ldmatrix meets no bank twice. Tiles of keys go from the last seen to the first: only a few need the mask.
+// ldmatrix meets no bank twice. Tiles of keys go from the last seen to the first: only those at the edges of the mask
+// and of the window are masked.
 // Copies are committed as K, V, K, V, ...: a wait for one leaves those behind it in flight.
 
 #ifdef DTYPE_BF16
@@ -45,6 +49,8 @@ namespace {
 enum : int {
   kHead = D,
   kMasked = causal,
+  kWindow = windowed,
+  kCapped = capped,
   kStrips = kHead == 256 ? 1 : STRIPS,
   kQueries = 16 * kStrips * WARPS,
   kThreads = 32 * WARPS,
@@ -61,6 +67,19 @@ __device__ __forceinline__ float exp2_fast(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+
+// tanh to 6e-7 of its value, as a quotient of polynomials: tanh.approx is off by 5e-4, and 1 - 2 / (1 + exp(2 x)) loses
+// digits near 0. Beyond 7.9 it is constant. NaN stays NaN.
+__device__ __forceinline__ float tanh_fast(float x) {
+  asm("{ .reg .f32 t; max.NaN.f32 t, %0, %1; min.NaN.f32 %0, t, %2; }" : "+f"(x) : "f"(-7.9f), "f"(7.9f));
+  const float y = x * x;
+  const float above = fmaf(fmaf(fmaf(1.1531775e-5f, y, 2.9604669e-3f), y, 0.12934411f), y, 0.99999987f);
+  const float below =
+      fmaf(fmaf(fmaf(fmaf(2.4925284e-7f, y, 2.4001118e-4f), y, 2.3854056e-2f), y, 0.46267638f), y, 1.0f);
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(below));
+  return x * above * inverse;
 }
 
 __device__ __forceinline__ u32 pack(float low, float high) {
@@ -121,14 +140,21 @@ __device__ __forceinline__ void multiply(float* c, const u32* a, u32 b0, u32 b1)
 struct Strip {
   float o[kHead / 2] = {};
   float top[2] = {minus_infinity(), minus_infinity()}, sum[2] = {};
-  int visible[2];
+  int from[2], to[2];  // the keys that a thread's two queries see (`from` only with a window)
 
   // Logits to weights, and what came before is rescaled. A row that has seen no key yet gets weights of 0.
-  __device__ __forceinline__ void soften(float (&s)[BLOCK_N / 2], bool masked, int first_key, float scale) {
+  __device__ __forceinline__ void soften(float (&s)[BLOCK_N / 2], bool masked, int first_key, float scale,
+                                         float cap_scale) {
+    if (kCapped) {
+#pragma unroll
+      for (int j = 0; j < BLOCK_N / 2; ++j) s[j] = tanh_fast(s[j] * cap_scale);
+    }
     if (masked) {
 #pragma unroll
-      for (int j = 0; j < BLOCK_N / 2; ++j)
-        if (first_key + j / 4 * 8 + j % 2 >= visible[j / 2 % 2]) s[j] = minus_infinity();
+      for (int j = 0; j < BLOCK_N / 2; ++j) {
+        const int key = first_key + j / 4 * 8 + j % 2, r = j / 2 % 2;
+        if (key >= to[r] || (kWindow && key < from[r])) s[j] = minus_infinity();
+      }
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -170,7 +196,7 @@ __device__ __forceinline__ void exchange(u32& low, u32& high, bool upper, int bi
 
 extern "C" __global__ void __launch_bounds__(kThreads)
     attention_forward(const uint4* q, const uint4* k, const uint4* v, uint4* o, float* lse, int H, int H_kv,
-                      int S_q, int S_kv, int m_blocks, float scale) {
+                      int S_q, int S_kv, int m_blocks, float scale, int window, float softcap) {
   extern __shared__ uint4 shared[];
   const u32 queries = static_cast<u32>(__cvta_generic_to_shared(shared)),
             keys = queries + kQueries * kRowBytes;
@@ -182,23 +208,30 @@ extern "C" __global__ void __launch_bounds__(kThreads)
                   kv_stride = static_cast<long long>(H_kv) * kChunks;
   const long long q_at = (static_cast<long long>(b) * S_q * H + h) * kChunks;
   const long long kv_at = (static_cast<long long>(b) * S_kv * H_kv + h / (H / H_kv)) * kChunks;
-  const float scale2 = scale * 1.44269504f;
-  const int offset = S_kv - S_q + 1, mine = first + 16 * kStrips * warp;  // this warp's first query
+  const float scale2 = (kCapped ? softcap : scale) * 1.44269504f;  // for powers of two
+  const float cap_scale = kCapped ? scale / softcap : 0.0f;        // logits to multiples of the cap
+  // Query i sees the keys from i + start on, if there is a window, and before i + stop, with the mask or a window.
+  const int start = S_kv - S_q - window + 1, stop = S_kv - S_q + (kMasked ? 1 : window);
+  const int mine = first + 16 * kStrips * warp;  // this warp's first query
 
-  int end = S_kv, clear = S_kv / BLOCK_N;  // tiles below `clear` need no mask for this warp
-  if (kMasked) {
-    end = max(0, min(end, min(first + kQueries, S_q) - 1 + offset));
-    clear = min(clear, max(0, mine + offset) / BLOCK_N);
+  int begin = 0, end = S_kv;
+  int open = 0, clear = S_kv / BLOCK_N;  // from `open` on and below `clear`, tiles need no mask for this warp
+  if (kMasked || kWindow) {
+    end = max(0, min(end, min(first + kQueries, S_q) - 1 + stop));
+    clear = min(clear, max(0, mine + stop) / BLOCK_N);
   }
-  const int blocks = (end + BLOCK_N - 1) / BLOCK_N;
+  if (kWindow) {
+    begin = min(end, max(0, first + start)) / BLOCK_N;
+    open = (max(0, mine + 16 * kStrips - 1 + start) + BLOCK_N - 1) / BLOCK_N;
+  }
+  const int blocks = (end + BLOCK_N - 1) / BLOCK_N - begin;
+  const auto first_key = [&](int i) { return (begin + blocks - 1 - i) * BLOCK_N; };
   const auto copy_keys = [&](int i) {
-    if (i < blocks)
-      copy_tile<BLOCK_N>(keys + i % STAGES * kTile, k + kv_at, kv_stride, (blocks - 1 - i) * BLOCK_N, S_kv);
+    if (i < blocks) copy_tile<BLOCK_N>(keys + i % STAGES * kTile, k + kv_at, kv_stride, first_key(i), S_kv);
     copies_commit();
   };
   const auto copy_values = [&](int i) {
-    if (i < blocks)
-      copy_tile<BLOCK_N>(values + i % STAGES * kTile, v + kv_at, kv_stride, (blocks - 1 - i) * BLOCK_N, S_kv);
+    if (i < blocks) copy_tile<BLOCK_N>(values + i % STAGES * kTile, v + kv_at, kv_stride, first_key(i), S_kv);
     copies_commit();
   };
 
@@ -211,7 +244,8 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = mine + 16 * t + 8 * r + lane / 4;
-      strips[t].visible[r] = kMasked ? min(S_kv, row + offset) : S_kv;
+      if (kWindow) strips[t].from[r] = row + start;
+      strips[t].to[r] = kMasked || kWindow ? min(S_kv, row + stop) : S_kv;
     }
 
   // Where this lane points ldmatrix: rows of queries (and of V, which is transposed), rows of keys.
@@ -261,10 +295,11 @@ extern "C" __global__ void __launch_bounds__(kThreads)
         }
       }
     }
-    const int block = blocks - 1 - i;
+    const int block = begin + blocks - 1 - i;
 #pragma unroll
     for (int t = 0; t < kStrips; ++t)
-      strips[t].soften(s[t], block >= clear, block * BLOCK_N + lane % 4 * 2, scale2);
+      strips[t].soften(s[t], block >= clear || (kWindow && block < open), block * BLOCK_N + lane % 4 * 2,
+                       scale2, cap_scale);
     copies_wait<2 * STAGES - 2>();
     __syncthreads();  // V is here
 #pragma unroll

@@ -20,8 +20,11 @@ tunables:
 constraints:
   - "smem <= smem_max"
   - "3 * keys / 4 + D / 2 + 24 <= (teams == 2 ? 240 : 160)"  # S, P and O are in a consumer's registers
-specialize: [D, causal, dtype]
+specialize: [D, causal, dtype, windowed, capped]
 let:
+  windowed: "window > 0"
+  capped: "softcap > 0"
+  span: "min(window, S_q + S_kv)"  # a wider window hides nothing
   teams: "D == 256 ? 2 : CONSUMERS"
   keys: "D == 256 ? BLOCK_N_WIDE : (causal ? BLOCK_N_CAUSAL : BLOCK_N)"
   smem: "(64 * teams + 2 * STAGES * keys) * D * 2 + 1536"  # 1024 to align, 512 for barriers
@@ -45,14 +48,16 @@ launch:
     grid: ["SCHEDULE == SCHEDULE_single ? tiles : min(num_sms, tiles)", 1, 1]
     block: [128 * (teams + 1), 1, 1]
     shared: smem
-    args: [map_q, map_k, map_v, map_o, o, lse, ticket, H, group, S_q, S_kv, m_blocks, tiles, section, scale]
+    args: [map_q, map_k, map_v, map_o, o, lse, ticket, H, group, S_q, S_kv, m_blocks, tiles, section, scale,
+           span, softcap]
 ---*/
 
 // A tile is 64 * TEAMS queries of one head. The first warpgroup gives its registers away; one thread of it copies tiles
 // of K and V, the last keys first, into two rings of STAGES buffers. Each other warpgroup, a team, has 64 queries: it
 // keeps S = Q K^T, P and O in registers, and P goes into P V from there. Shared tiles are columns of 64 elements with
 // TMA's 128-byte swizzle; V is read transposed by the tensor core itself. TMA fills what lies past the last key with
-// zeros and does not write past the last query.
+// zeros and does not write past the last query. A block visits only the tiles of keys that some query of it sees; of
+// these, only the ones at the edges of the mask and of the window are masked.
 
 #if D == 256
 #define TEAMS 2
@@ -82,6 +87,8 @@ namespace {
 enum : int {
   kHead = D,
   kMasked = causal,
+  kWindow = windowed,
+  kCapped = capped,
   kColumnQ = 64 * 128,  // bytes of 64 elements of each query of a team
   kColumn = KEYS * 128,
   kTileQ = 64 * kHead * 2,
@@ -110,6 +117,19 @@ __device__ __forceinline__ float exp2_fast(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+
+// tanh to 6e-7 of its value, as a quotient of polynomials: tanh.approx is off by 5e-4, and 1 - 2 / (1 + exp(2 x)) loses
+// digits near 0. Beyond 7.9 it is constant. NaN stays NaN.
+__device__ __forceinline__ float tanh_fast(float x) {
+  asm("{ .reg .f32 t; max.NaN.f32 t, %0, %1; min.NaN.f32 %0, t, %2; }" : "+f"(x) : "f"(-7.9f), "f"(7.9f));
+  const float y = x * x;
+  const float above = fmaf(fmaf(fmaf(1.1531775e-5f, y, 2.9604669e-3f), y, 0.12934411f), y, 0.99999987f);
+  const float below =
+      fmaf(fmaf(fmaf(fmaf(2.4925284e-7f, y, 2.4001118e-4f), y, 2.3854056e-2f), y, 0.46267638f), y, 1.0f);
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(below));
+  return x * above * inverse;
 }
 
 __device__ __forceinline__ u32 pack(float low, float high) {
@@ -294,12 +314,21 @@ __device__ __forceinline__ void multiply_pv(float (&o)[kHead / 2], const u32 (&p
 // --- Tiles ---
 
 struct Shape {
-  int H, group, S_q, S_kv, m_blocks, tiles, section;
+  int H, group, S_q, S_kv, m_blocks, tiles, section, window;
 };
 
+// A query sees keys from `before` places before its own (with a window) to less than `after` places after it (with the
+// mask or a window).
+__device__ __forceinline__ int before(const Shape& shape) {
+  return shape.window - 1;
+}
+__device__ __forceinline__ int after(const Shape& shape) {
+  return kMasked ? 1 : shape.window;
+}
+
 struct Tile {
-  int b, h, first;  // first query
-  int blocks;       // tiles of keys that some query of it sees
+  int b, h, first;    // first query
+  int begin, blocks;  // tiles of keys that some query of it sees: the first one, and how many
 
   // Sections of heads one after the other; in each the last queries, which see most, go first.
   __device__ __forceinline__ Tile(int index, const Shape& shape, int heads) {
@@ -309,8 +338,10 @@ struct Tile {
     b = bh / shape.H, h = bh - b * shape.H;
     first = (shape.m_blocks - 1 - m) * 64 * TEAMS;
     int end = shape.S_kv;
-    if (kMasked) end = min(end, min(first + 64 * TEAMS, shape.S_q) + shape.S_kv - shape.S_q);
-    blocks = end <= 0 ? 0 : (end + KEYS - 1) / KEYS;
+    if (kMasked || kWindow)
+      end = min(end, min(first + 64 * TEAMS, shape.S_q) + shape.S_kv - shape.S_q + after(shape) - 1);
+    begin = kWindow ? max(0, first + shape.S_kv - shape.S_q - before(shape)) / KEYS : 0;
+    blocks = end <= 0 ? 0 : (end + KEYS - 1) / KEYS - begin;
   }
 };
 
@@ -342,7 +373,7 @@ __device__ __forceinline__ void produce(const Maps& maps, const Shape& shape, in
       if (i < tile.blocks) {
         barrier_wait(barrier(KEmpty, keys.stage), keys.phase ^ 1);
         load_tile(memory + kKeysAt + keys.stage * kTile, maps.k, barrier(KFull, keys.stage), tile, head,
-                  tile.blocks - 1 - i);
+                  tile.begin + tile.blocks - 1 - i);
         keys.advance();
       }
       // As late as hides its latency: who draws early draws more than it can do in time.
@@ -350,7 +381,7 @@ __device__ __forceinline__ void produce(const Maps& maps, const Shape& shape, in
       if (i > 0) {
         barrier_wait(barrier(VEmpty, values.stage), values.phase ^ 1);
         load_tile(memory + kValuesAt + values.stage * kTile, maps.v, barrier(VFull, values.stage), tile, head,
-                  tile.blocks - i);
+                  tile.begin + tile.blocks - i);
         values.advance();
       }
     }
@@ -370,6 +401,11 @@ __device__ __forceinline__ void produce(const Maps& maps, const Shape& shape, in
 // what the last tile's maximum makes of earlier weights.
 struct Rows {
   float top[2], sum[2], shrink[2];
+};
+
+// The keys that these two queries see (`from` only with a window).
+struct Seen {
+  int from[2], to[2];
 };
 
 // Logits to weights. With `masked` a row may have seen no key yet: then its maximum is -inf, its weights are 0.
@@ -403,12 +439,20 @@ __device__ __forceinline__ void softmax(float (&s)[KEYS / 2], Rows& rows, float 
   }
 }
 
-__device__ __forceinline__ void mask(float (&s)[KEYS / 2], int first_key, const int (&visible)[2]) {
+__device__ __forceinline__ void mask(float (&s)[KEYS / 2], int first_key, const Seen& seen) {
 #pragma unroll
   for (int j = 0; j < KEYS / 8; ++j)
 #pragma unroll
-    for (int e = 0; e < 4; ++e)
-      if (first_key + 8 * j + e % 2 >= visible[e / 2]) s[4 * j + e] = minus_infinity();
+    for (int e = 0; e < 4; ++e) {
+      const int key = first_key + 8 * j + e % 2;
+      if (key >= seen.to[e / 2] || (kWindow && key < seen.from[e / 2])) s[4 * j + e] = minus_infinity();
+    }
+}
+
+// Logits to capped ones, as multiples of the cap.
+__device__ __forceinline__ void cap(float (&s)[KEYS / 2], float scale) {
+#pragma unroll
+  for (int i = 0; i < KEYS / 2; ++i) s[i] = tanh_fast(s[i] * scale);
 }
 
 __device__ __forceinline__ void to_weights(u32 (&p)[KEYS / 4], const float (&s)[KEYS / 2]) {
@@ -419,7 +463,7 @@ __device__ __forceinline__ void to_weights(u32 (&p)[KEYS / 4], const float (&s)[
 class Team {
  public:
   __device__ __forceinline__ Team(const Maps& maps, const Shape& shape, int heads, u32 memory, int number,
-                                  void* o, float* lse, float scale)
+                                  void* o, float* lse, float scale, float softcap)
       : maps_(maps),
         shape_(shape),
         heads_(heads),
@@ -429,7 +473,8 @@ class Team {
         row_(threadIdx.x % 128 / 32 * 16 + lane_ / 4),
         o_(o),
         lse_(lse),
-        scale_(scale * 1.44269504f) {}
+        scale_((kCapped ? softcap : scale) * 1.44269504f),
+        cap_scale_(kCapped ? scale / softcap : 0.0f) {}
 
   __device__ __forceinline__ void work() {
     if (PING_PONG && number_ == TEAMS - 1) named_arrive(turn(0), 256);  // the first team begins
@@ -490,7 +535,7 @@ class Team {
   // The next tile of keys, and P V of the one before.
   template <bool masked>
   __device__ __forceinline__ void step(float (&o)[kHead / 2], u32 (&p)[KEYS / 4], Rows& rows, int first_key,
-                                       const int (&visible)[2]) {
+                                       const Seen& seen) {
     float s[KEYS / 2];
     const u64 q = describe(queries(), 0), k = describe(memory_ + kKeysAt + keys_.stage * kTile, 0);
     const u64 v = describe(memory_ + kValuesAt + values_.stage * kTile, kColumn);
@@ -507,7 +552,8 @@ class Team {
     products_wait<OVERLAP>();
     pin(s);
     release(barrier(KEmpty, keys_.stage));
-    if (masked) mask(s, first_key, visible);
+    if (kCapped) cap(s, cap_scale_);
+    if (masked) mask(s, first_key, seen);
     softmax<false, masked>(s, rows, scale_);
     products_wait<0>();
     pin(o);
@@ -525,18 +571,22 @@ class Team {
   // Gives the next tile.
   __device__ __forceinline__ int attend(const Tile& tile, int index) {
     const int first = tile.first + 64 * number_, column = lane_ % 4 * 2;
-    int visible[2] = {shape_.S_kv, shape_.S_kv};
-    int clear = shape_.S_kv / KEYS;  // blocks below it need no mask
-    if (kMasked) {
-      const int offset = shape_.S_kv - shape_.S_q + 1;
-      visible[0] = min(shape_.S_kv, first + row_ + offset);
-      visible[1] = min(shape_.S_kv, first + row_ + 8 + offset);
+    Seen seen{{0, 0}, {shape_.S_kv, shape_.S_kv}};
+    int open = 0, clear = shape_.S_kv / KEYS;  // blocks from `open` on and below `clear` need no mask
+    if (kMasked || kWindow) {
+      const int offset = shape_.S_kv - shape_.S_q + after(shape_);
+      for (int r = 0; r < 2; ++r) seen.to[r] = min(shape_.S_kv, first + row_ + 8 * r + offset);
       clear = min(clear, max(first + offset, 0) / KEYS);
+    }
+    if (kWindow) {
+      const int offset = shape_.S_kv - shape_.S_q - before(shape_);
+      for (int r = 0; r < 2; ++r) seen.from[r] = first + row_ + 8 * r + offset;
+      open = (max(first + 63 + offset, 0) + KEYS - 1) / KEYS;
     }
     float o[kHead / 2];
     u32 p[KEYS / 4];
     Rows rows;
-    int block = tile.blocks - 1;
+    int block = tile.begin + tile.blocks - 1;
     barrier_wait(barrier(QFull, number_), query_phase_);
     query_phase_ ^= 1;
     {
@@ -549,19 +599,24 @@ class Team {
       pin(s);
       release(barrier(KEmpty, keys_.stage));
       keys_.advance();
-      if (block >= clear) mask(s, block * KEYS + column, visible);
+      if (kCapped) cap(s, cap_scale_);
+      if (block >= clear || (kWindow && block < open)) mask(s, block * KEYS + column, seen);
       softmax<true, true>(s, rows, scale_);
       to_weights(p, s);
     }
 #pragma unroll
     for (int i = 0; i < kHead / 2; ++i) o[i] = 0.0f;
     --block;
-    if (kMasked) {
+    if (kMasked || kWindow) {
 #pragma unroll 1
-      for (; block >= clear; --block) step<true>(o, p, rows, block * KEYS + column, visible);
+      for (; block >= clear; --block) step<true>(o, p, rows, block * KEYS + column, seen);
     }
 #pragma unroll 1
-    for (; block >= 0; --block) step<false>(o, p, rows, 0, visible);
+    for (; block >= open; --block) step<false>(o, p, rows, 0, seen);
+    if (kWindow) {
+#pragma unroll 1
+      for (; block >= tile.begin; --block) step<true>(o, p, rows, block * KEYS + column, seen);
+    }
     const int next = next_after(index);
     if (EPILOGUE == EPILOGUE_direct) {  // Q has been read by all four warps after this
       sync_team();
@@ -590,7 +645,7 @@ class Team {
       float sum = rows.sum[r];
       sum += __shfl_xor_sync(0xffffffffu, sum, 1);
       sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-      const bool none = kMasked && rows.top[r] == minus_infinity();
+      const bool none = (kMasked || kWindow) && rows.top[r] == minus_infinity();
       const float factor = none ? 0.0f : 1.0f / sum;
 #pragma unroll
       for (int i = 0; i < kHead / 8; ++i) o[4 * i + 2 * r] *= factor, o[4 * i + 2 * r + 1] *= factor;
@@ -683,7 +738,8 @@ class Team {
   const int number_, lane_, row_;  // row_: the first of this thread's two queries, in the team
   void* const o_;
   float* const lse_;
-  const float scale_;  // for powers of two
+  const float scale_;      // for powers of two
+  const float cap_scale_;  // logits to multiples of the cap
   Ring keys_, values_;
   u32 query_phase_ = 0, slot_phase_ = 0;
   int slot_ = 0;
@@ -695,11 +751,11 @@ extern "C" __global__ void __launch_bounds__(128 * (TEAMS + 1), 1)
     attention_forward(const __grid_constant__ CUtensorMap map_q, const __grid_constant__ CUtensorMap map_k,
                       const __grid_constant__ CUtensorMap map_v, const __grid_constant__ CUtensorMap map_o,
                       void* o, float* lse, u32* ticket, int H, int group, int S_q, int S_kv, int m_blocks,
-                      int tiles, int section, float scale) {
+                      int tiles, int section, float scale, int window, float softcap) {
   extern __shared__ char shared[];
   const u32 memory = (static_cast<u32>(__cvta_generic_to_shared(shared)) + 1023) / 1024 * 1024;
   const Maps maps{&map_q, &map_k, &map_v, &map_o};
-  const Shape shape{H, group, S_q, S_kv, m_blocks, tiles, section};
+  const Shape shape{H, group, S_q, S_kv, m_blocks, tiles, section, window};
   const int heads = tiles / m_blocks;
   if (threadIdx.x == 0) {
     const u32 barriers = memory + kBarriersAt;
@@ -730,6 +786,6 @@ extern "C" __global__ void __launch_bounds__(128 * (TEAMS + 1), 1)
       asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
     else
       asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
-    Team(maps, shape, heads, memory, warpgroup - 1, o, lse, scale).work();
+    Team(maps, shape, heads, memory, warpgroup - 1, o, lse, scale, softcap).work();
   }
 }
