@@ -17,7 +17,7 @@ constexpr std::size_t kMostOtherSpecialisations = 8;
 
 // The workloads that the run timed or confirmed on and the variant claims, limited to the dtype of the first
 // one, because a launcher's arguments are typed; plus one for each further specialization that the checks
-// covered.
+// covered, without the optional parameters that none of those workloads uses.
 std::vector<Workload> served_workloads(const Task& task, const Config& config, const Variant& variant) {
   std::vector<Workload> result;
   for (const auto& set : {config.workloads, config.holdout}) {
@@ -33,10 +33,20 @@ std::vector<Workload> served_workloads(const Task& task, const Config& config, c
   if (result.empty()) return result;
   std::set<std::vector<std::string>> known;
   for (const auto& workload : result) known.insert(macros(variant, task, workload));
+  const auto is_off = [](const Parameter& p, const Workload& w) {
+    return p.fallback->evaluate(w.values) == w.values.at(p.name);
+  };
+  const auto is_wanted = [&](const Workload& shape) {
+    return shape.dtype == result.front().dtype &&
+           std::all_of(task.parameters.begin(), task.parameters.end(), [&](const Parameter& p) {
+             return !p.optional || is_off(p, shape) ||
+                    !std::all_of(result.begin(), result.end(),
+                                 [&](const Workload& served) { return is_off(p, served); });
+           });
+  };
   std::vector<Workload> others;
   for (const auto& shape : every_claimed_shape(task, variant))
-    if (shape.dtype == result.front().dtype && known.insert(macros(variant, task, shape)).second)
-      others.push_back(shape);
+    if (is_wanted(shape) && known.insert(macros(variant, task, shape)).second) others.push_back(shape);
   if (others.size() <= kMostOtherSpecialisations) result.insert(result.end(), others.begin(), others.end());
   return result;
 }
