@@ -1,8 +1,8 @@
 // attention_forward and attention_backward by Dao-AILab's FlashAttention-3 for Hopper, from its own headers.
 // This file makes the same decisions as hopper/flash_api.cpp for a dense call without options (mha_fwd and
 // mha_bwd, on tensors [B, S, heads, D]). Forward: the kernel, whether query heads that share keys are packed,
-// the tile counter of causal calls, and the number of SMs. Backward: the sizes of its workspaces, not
-// deterministic.
+// the tile counter of calls with a mask or a window, and the number of SMs. Backward: the sizes of its
+// workspaces, not deterministic.
 #include <cuda_runtime_api.h>
 
 // FlashAttention's headers require these to be included first.
@@ -87,8 +87,10 @@ class Pass {
     const std::string dtype = w.dtype;
     if (dtype != "bf16" && dtype != "f16")
       throw contender::Unsupported("flash_attention_3 supports bf16 and f16, but this is " + dtype);
-    if (!contender::is_off(w, "window") || !contender::is_off(w, "softcap"))
-      throw contender::Unsupported("this contender has no window and no softcap");
+    if (!contender::is_off(w, "softcap"))
+      throw contender::Unsupported(
+          "flash_attention_3 caps logits by tanh.approx, which is off by 5e-4; those kernels are not built "
+          "here");
     describe(w, dtype == "bf16");
   }
 
@@ -151,12 +153,23 @@ class Pass {
     strides(w, v_, p.v_batch_stride, p.v_row_stride, p.v_head_stride);
     strides(w, o_, p.o_batch_stride, p.o_row_stride, p.o_head_stride);
     p.v_dim_stride = 1;
-    // A single query sees every key, with or without a mask.
-    p.is_causal = integer(w, "causal") != 0 && p.seqlen_q > 1;
-    p.window_size_left = p.seqlen_k - 1;
-    p.window_size_right = p.is_causal ? 0 : p.seqlen_q - 1;
+    see(integer(w, "causal") != 0,
+        contender::is_off(w, "window") ? 0 : static_cast<int>(integer(w, "window")));
     p.arch = 90;
     p.num_sm = of_this_device(cudaDevAttrMultiProcessorCount);
+  }
+
+  // How many keys a query sees on either side of its own, as mha_fwd and set_params_fprop decide: a window
+  // that hides nothing is none, and without one a single query sees every key, with or without a mask.
+  void see(bool causal, int window) {
+    Flash_fwd_params& p = params_;
+    const bool left = window > 0 && window < p.seqlen_k;
+    const bool right = window > 0 && window < p.seqlen_q;
+    const bool masked = causal && (p.seqlen_q > 1 || left || right);
+    p.is_causal = masked && !left;
+    p.is_local = left || (right && !masked);
+    p.window_size_left = left ? window - 1 : p.seqlen_k - 1;
+    p.window_size_right = masked ? 0 : right ? window - 1 : p.seqlen_q - 1;
   }
 
   std::size_t q_, k_, v_, o_, lse_;
@@ -171,10 +184,10 @@ class Forward : public Pass {
     p.seqlen_k_rounded = rounded_up(p.seqlen_k, 128);
     p.b_k = p.b;
     p.page_size = 1;
-    p.head_swizzle = p.is_causal;
-    p.varlen_sort_batches = true;
+    p.head_swizzle = p.is_causal || p.is_local;
+    p.varlen_sort_batches = !p.is_local;
     const auto [block_m, block_n, in_registers, overlap] =
-        tile_size_fwd_sm90(p.d, p.dv, p.is_causal, /*is_local=*/false);
+        tile_size_fwd_sm90(p.d, p.dv, p.is_causal, p.is_local);
     if (splits(block_m, block_n) > 1)
       throw contender::Unsupported(
           "flash_attention_3 would split the keys among blocks for so few queries; split kernels are not "
@@ -182,7 +195,7 @@ class Forward : public Pass {
     p.num_splits = 1;
     p.pack_gqa = p.h != p.h_k && should_pack_gqa(/*varlen_q=*/false, p.seqlen_q, p.h / p.h_k, block_m);
     kernel_ = forward_kernel(p);
-    if (p.is_causal) {  // its scheduler assigns tiles through a counter that starts at 0
+    if (p.is_causal || p.is_local) {  // its scheduler assigns tiles through a counter that starts at 0
       counter_.allocate(sizeof(int));
       p.tile_count_semaphore = static_cast<int*>(counter_.data());
     }
@@ -200,11 +213,13 @@ class Forward : public Pass {
   // Same as get_num_splits of flash_api.cpp, for 16-bit elements.
   int splits(int block_m, int block_n) const {
     const Flash_fwd_params& p = params_;
-    const int n_blocks = (p.seqlen_k + block_n - 1) / block_n;
+    const int in_window = p.window_size_left + p.window_size_right + 1 + block_m;
+    const int keys = p.is_local ? std::min(p.seqlen_k, in_window) : p.seqlen_k;
+    const int n_blocks = (keys + block_n - 1) / block_n;
     const int m_blocks = (p.seqlen_q * (p.h / p.h_k) + block_m - 1) / block_m;
     const int bytes_of_a_head = p.seqlen_k * (p.d + p.dv) * 2;
     return num_splits_heuristic(p.b * p.h_k * m_blocks, p.num_sm, n_blocks, m_blocks, bytes_of_a_head,
-                                p.is_causal, 128);
+                                p.is_causal || p.is_local, 128);
   }
 
   ForwardKernel kernel_ = nullptr;
@@ -216,6 +231,7 @@ class Backward : public Pass {
   explicit Backward(const cultivar_contender_workload& w)
       : Pass(w), grad_o_(place(w, "grad_o")), dq_(place(w, "dq")), dk_(place(w, "dk")), dv_(place(w, "dv")) {
     Flash_bwd_params& p = params_;
+    if (p.is_local) throw contender::Unsupported("flash_attention_3's backward is built without windows");
     kernel_ = backward_kernel(p);
     require(kernel_ != nullptr, "the backward in ");
     strides(w, grad_o_, p.do_batch_stride, p.do_row_stride, p.do_head_stride);
