@@ -15,6 +15,7 @@
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/system/files.hpp"
+#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
 
@@ -42,6 +43,24 @@ void print(const KernelPortfolio& portfolio, const std::string& run, const Outpu
                         portfolio.best)
           : fmt::format("To put them behind one entry: {} export {} --portfolio", called_as(),
                         shell_word(run)));
+}
+
+// From an interrupted call, or from the last one, which may have had no time for all duels.
+PortfolioProgress progress_in(const RunFolder& run) {
+  PortfolioProgress progress;
+  for (const auto& file : {run.portfolio_so_far(), run.portfolio()}) {
+    const auto text = read_file(file);
+    if (!text) continue;
+    try {
+      progress.so_far = foreign_json(*text).get<KernelPortfolio>();
+      break;
+    } catch (const std::exception&) {  // then it begins anew, and the file is written again
+    }
+  }
+  progress.keep = [file = run.portfolio_so_far()](const KernelPortfolio& decided) {
+    must(write_atomically(file, json_text(decided, 2) + "\n"));
+  };
+  return progress;
 }
 
 }  // namespace
@@ -86,14 +105,20 @@ int portfolio_command(const Arguments& arguments) {
       recorded_config(record.facts().config_yaml, RunFolder(folder), {}, runtime.installation);
   require_trust(config, RunFolder(folder), runtime);
   const auto evaluator = make_worker_evaluator(config, config.task_folder, runtime);
+  PortfolioProgress progress = progress_in(RunFolder(folder));
+  if (progress.so_far.best == record.best() && !progress.so_far.duels.empty())
+    output.line(fmt::format("Going on from an earlier call: {} duels, {} confirmations.",
+                            progress.so_far.duels.size(), progress.so_far.confirmations.size()));
   std::optional<StepLine> line("portfolio");
   std::optional<WhenInterrupted> watch([&] { evaluator->interrupt(); });
   const KernelPortfolio portfolio = must(decide_portfolio(
-      record, config, *evaluator, settings, [&](const std::string& step) { line->show(step); },
-      interrupted()));
+      record, config, *evaluator, settings, [&](const std::string& step) { line->show(step); }, interrupted(),
+      std::move(progress)));
   watch.reset();
   line.reset();
   must(write_atomically(RunFolder(folder).portfolio(), json_text(portfolio, 2) + "\n"));
+  std::error_code gone;
+  std::filesystem::remove(RunFolder(folder).portfolio_so_far(), gone);
   output.facts(portfolio);
   print(portfolio, run, output);
   return 0;

@@ -17,7 +17,7 @@ class PortfolioDuels {
  public:
   PortfolioDuels(const Record& record, const Config& config, Evaluator& evaluator,
                  const PortfolioSettings& settings, const std::function<void(const std::string&)>& tell,
-                 const std::atomic<bool>& stop)
+                 const std::atomic<bool>& stop, PortfolioProgress progress)
       : record_(record),
         config_(config),
         task_(*config.task),
@@ -25,16 +25,25 @@ class PortfolioDuels {
         settings_(settings),
         tell_(tell),
         stop_(stop),
+        keep_(std::move(progress.keep)),
         workloads_(task_.workloads(config.workloads)->workloads) {
     for (const Workload& workload : workloads_) names_.push_back(workload.name);
     options_ = config.gate;
     options_.alpha =
         config.gate_alpha /
         static_cast<double>(names_.size() * (static_cast<std::size_t>(settings.each) + settings.kernels - 1));
+    if (progress.so_far.best == record.best()) portfolio_ = std::move(progress.so_far);
+    std::erase_if(portfolio_.duels, [&](const SpecialistDuel& duel) { return duel.alpha != options_.alpha; });
     portfolio_.best = record.best().value_or(0);
+    portfolio_.left = 0;
   }
 
   Expected<KernelPortfolio> decided(std::string device) {
+    if (portfolio_.device != device) {  // measured elsewhere
+      portfolio_.duels.clear();
+      portfolio_.confirmations.clear();
+      portfolio_.refused.clear();
+    }
     portfolio_.device = std::move(device);
     if (portfolio_.best == 0)
       return failure("portfolio", "the run has no best kernel yet; let it run longer");
@@ -100,7 +109,7 @@ class PortfolioDuels {
   }
 
   Expected<void> duel(const SpecialistCandidate& candidate, const std::string& what) {
-    if (portfolio_.refused.contains(candidate.kernel)) return {};
+    if (portfolio_.refused.contains(candidate.kernel) || is_known(candidate)) return {};
     tell_(what);
     const Attempt& challenger = compiled_for_search(candidate.kernel);
     if (!challenger) {
@@ -129,21 +138,46 @@ class PortfolioDuels {
         portfolio_.refused[candidate.kernel] = report->trouble.front();
       portfolio_.duels.push_back({names_.at(candidate.workload), candidate.kernel, d.verdict, d.log_ratio,
                                   d.lower, d.upper, d.blocks, d.runs, d.device_seconds, options_.alpha});
+      keep_(portfolio_);
       return {};
     }
+  }
+
+  bool is_known(const SpecialistCandidate& candidate) const {
+    return std::any_of(portfolio_.duels.begin(), portfolio_.duels.end(), [&](const SpecialistDuel& duel) {
+      return duel.kernel == candidate.kernel && duel.workload == names_.at(candidate.workload);
+    });
+  }
+
+  // Those that go to the kernel.
+  std::vector<Workload> workloads_of(IndividualId id) const {
+    std::vector<Workload> all;
+    for (std::size_t w = 0; w < workloads_.size(); ++w)
+      if (portfolio_.entries.at(w).kernel == id) all.push_back(workloads_[w]);
+    return all;
+  }
+  bool is_confirmed(IndividualId id) const {
+    const auto known = portfolio_.confirmations.find(id);
+    if (known == portfolio_.confirmations.end()) return false;
+    const auto& timed = known->second.workloads;
+    const auto all = workloads_of(id);
+    return !known->second.measured() || std::all_of(all.begin(), all.end(), [&](const Workload& workload) {
+      return std::any_of(timed.begin(), timed.end(),
+                         [&](const auto& w) { return w.workload == workload.name; });
+    });
   }
 
   // A kernel that was confirmed in the search needs only to be as exact as the best.
   Expected<void> confirm(IndividualId id) {
     if (id == portfolio_.best) return {};
     std::optional<Evaluation> evaluation = record_.confirmation(id);
-    if (const auto known = portfolio_.confirmations.find(id); known != portfolio_.confirmations.end())
-      return {};
+    if (is_confirmed(id)) return {};
     if (!evaluation) {
       auto found = confirmed_now(id);
       if (!found) return tl::make_unexpected(found.error());
       evaluation = std::move(*found);
       portfolio_.confirmations[id] = *evaluation;
+      keep_(portfolio_);
     }
     if (!evaluation->measured()) {
       portfolio_.refused[id] =
@@ -164,13 +198,14 @@ class PortfolioDuels {
     tell_(what);
     std::vector<Workload> holdout;
     if (!config_.holdout.empty()) holdout = task_.workloads(config_.holdout)->workloads;
-    std::vector<Workload> everything = workloads_;
+    const std::vector<Workload> timed = workloads_of(id);
+    std::vector<Workload> everything = timed;
     everything.insert(everything.end(), holdout.begin(), holdout.end());
     auto variant = compiled(id, everything, Breadth::everything);
     if (!variant) return variant.error();
     EvaluateRequest request;
     request.variant = std::move(*variant);
-    request.workloads = workloads_;
+    request.workloads = timed;
     request.holdout = holdout;
     request.sampling = sampling_of(config_.evaluation);
     request.stop_after = Stage::confirm;
@@ -193,7 +228,8 @@ class PortfolioDuels {
   }
 
   static tl::unexpected<Error> interruption() {
-    return failure(ErrorKind::interrupted, "portfolio", "interrupted; nothing was written");
+    return failure(ErrorKind::interrupted, "portfolio",
+                   "interrupted; the same command goes on from what was decided");
   }
 
   static constexpr int kAttempts = 3;  // of what met a fault of the host
@@ -205,6 +241,7 @@ class PortfolioDuels {
   const PortfolioSettings& settings_;
   const std::function<void(const std::string&)>& tell_;
   const std::atomic<bool>& stop_;
+  const std::function<void(const KernelPortfolio&)> keep_;
   const std::vector<Workload> workloads_;
   std::vector<std::string> names_;
   GateOptions options_;
@@ -219,13 +256,13 @@ class PortfolioDuels {
 Expected<KernelPortfolio> decide_portfolio(const Record& record, const Config& config, Evaluator& evaluator,
                                            const PortfolioSettings& settings,
                                            const std::function<void(const std::string&)>& tell,
-                                           const std::atomic<bool>& stop) {
+                                           const std::atomic<bool>& stop, PortfolioProgress progress) {
   tell("starting the workers");
   evaluator.prefer(facts_in(record.facts().environment));
   const auto devices = evaluator.devices();
   if (!devices) return tl::make_unexpected(devices.error());
   if (auto ready = evaluator.prepare(0); !ready) return tl::make_unexpected(ready.error());
-  return PortfolioDuels(record, config, evaluator, settings, tell, stop)
+  return PortfolioDuels(record, config, evaluator, settings, tell, stop, std::move(progress))
       .decided(devices->front().description);
 }
 

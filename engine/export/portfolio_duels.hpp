@@ -1,5 +1,6 @@
 // Decides a run's portfolio by measurements on the run's device: duels of candidates with the best, each on
-// one workload, then the confirmation of those that are chosen and were never confirmed.
+// one workload, then the confirmation of those that are chosen and were never confirmed, timed on the
+// workloads for which they are chosen.
 #pragma once
 
 #include <atomic>
@@ -19,12 +20,19 @@ struct PortfolioSettings {
   std::uint64_t seed = 0;
 };
 
+// What an earlier call decided, of use if the run's best kernel, the device and the settings are the same;
+// and who is told after each further decision.
+struct PortfolioProgress {
+  KernelPortfolio so_far = {};
+  std::function<void(const KernelPortfolio&)> keep = [](const KernelPortfolio&) {};
+};
+
 // Reads the record only. The probability that any kernel is called faster than the best on a workload where
 // it gains no more than the gate's min_gain is at most the run's gate.alpha: all duels share it equally.
 // `tell` is told what is being done, as text for people. An Error if the run has no best kernel, its device
 // does not answer, or the best does not compile; once the evaluator was interrupted, `stop` must be set.
 Expected<KernelPortfolio> decide_portfolio(const Record&, const Config&, Evaluator&, const PortfolioSettings&,
                                            const std::function<void(const std::string&)>& tell,
-                                           const std::atomic<bool>& stop);
+                                           const std::atomic<bool>& stop, PortfolioProgress = {});
 
 }  // namespace cultivar

@@ -222,7 +222,9 @@ std::string table_page(const std::string& name, const std::string& device,
     text += fmt::format(
         "Each call goes to the kernel of the nearest of these workloads. The gains are those of duels with "
         "the "
-        "best kernel, run side by side{}; the lower bounds hold for all workloads together.\n\n{}\n",
+        "best kernel, run side by side{}; the lower bounds hold for all workloads together. A specialist "
+        "that was "
+        "confirmed for this portfolio was timed on the workloads that go to it.\n\n{}\n",
         portfolio->device.empty() ? "" : " on " + in_a_cell(portfolio->device), portfolio_table(*portfolio));
   for (const BundledKernel& kernel : kernels) {
     if (kernels.size() > 1)

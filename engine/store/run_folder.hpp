@@ -36,6 +36,9 @@ class RunFolder {
   std::filesystem::path portfolio() const {
     return folder_ / "portfolio.json";
   }  // which kernels `cultivar portfolio` chose
+  std::filesystem::path portfolio_so_far() const {
+    return folder_ / "portfolio.begun.json";
+  }  // what it decided before it was interrupted
   // Whether the folder can become a run: it is empty, or holds only logs.
   bool is_unused() const;
   std::filesystem::path damaged() const { return folder_ / "damaged"; }  // files moved aside by a recovery

@@ -57,8 +57,9 @@ class Tilted : public SimulatedEvaluator {
   Expected<Evaluation> evaluate(int device, const EvaluateRequest& request, const Note& note) override {
     confirmations += request.stop_after == Stage::confirm;
     auto found = SimulatedEvaluator::evaluate(device, request, note);
-    if (found && found->measured() && request.variant.variant.manifest.name == "softmax_plain")
-      found->workloads.at(1).value *= 2.0;
+    if (found && found->measured() && found->workloads.size() > 1 &&
+        request.variant.variant.manifest.name == "softmax_plain")
+      found->workloads[1].value *= 2.0;
     return found;
   }
   int confirmations = 0;
@@ -150,6 +151,34 @@ BOOST_FIXTURE_TEST_CASE(a_specialist_is_compared_where_it_was_measured_faster, T
   BOOST_TEST(found->gain().lower == 0.2 / 3, boost::test_tools::tolerance(1e-9));
   // The first incumbent was confirmed in the search.
   BOOST_TEST(evaluator.confirmations == (record().confirmation(1) ? 0 : 1));
+}
+
+BOOST_FIXTURE_TEST_CASE(an_interrupted_portfolio_goes_on_from_what_was_decided, TiltedRun) {
+  search();
+  PortfolioProgress progress;
+  KernelPortfolio kept;
+  progress.keep = [&](const KernelPortfolio& so_far) { kept = so_far; };
+  Compared first(simulation);
+  const auto whole = decide_portfolio(
+      record(), config, first, settings, [](const std::string&) {}, kNever, progress);
+  BOOST_REQUIRE(whole);
+  BOOST_REQUIRE(first.duels.size() == 1U && kept.duels.size() == 1U);
+  const std::size_t confirmed = kept.confirmations.size();
+
+  progress.so_far = nlohmann::json::parse(nlohmann::json(kept).dump()).get<KernelPortfolio>();
+  Compared second(simulation);
+  const auto again = decide_portfolio(
+      record(), config, second, settings, [](const std::string&) {}, kNever, progress);
+  BOOST_REQUIRE(again);
+  BOOST_TEST(second.duels.empty());
+  BOOST_TEST(second.confirmations == first.confirmations - static_cast<int>(confirmed));
+  BOOST_TEST(goes_to(*again) == goes_to(*whole), boost::test_tools::per_element());
+
+  settings.each = 1;  // shares gate.alpha among fewer duels: those of before do not count
+  Compared third(simulation);
+  BOOST_REQUIRE(decide_portfolio(
+      record(), config, third, settings, [](const std::string&) {}, kNever, progress));
+  BOOST_TEST(third.duels.size() == 1U);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_kernel_that_is_less_exact_is_no_specialist, TiltedRun) {
