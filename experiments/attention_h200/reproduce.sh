@@ -4,7 +4,7 @@
 # 1. builds best/, with nothing of Cultivar's, and checks it against its oracle;
 # 2. runs its PyTorch module's own test, and times it in turn with PyTorch's attention, if $PYTHON (default: python3) has PyTorch;
 # 3. judges, as a search does, in turn with cuDNN and FlashAttention-3 where Cultivar was built with them
-#    (evaluators/contenders/README.md): best/ on avo_mha, the kernels for heads of 64 and for few queries on
+#    (evaluators/contenders/README.md): the kernels of best/, for prompts on avo_mha, for heads of 64 and for few queries on
 #    their sets, and the fastest seed of attention_backward. Errors beside the contenders' on each distribution are in OUT/STEP.txt.
 # CULTIVAR names a program that is built already; otherwise ./cultivar builds it. STEPS names the steps to run (all). summary.txt has
 # the outcome; the exit code is 1 if something failed, 77 if there is no driver. What this machine cannot do is left out with its reason.
@@ -35,11 +35,6 @@ step() {  # name, pattern of the lines to sum up, command...
   grep -aE "$pattern" "$out/$name.txt" | sed 's/^/    /' | tee -a "$out/summary.txt"
   [ $code -eq 0 ] || failed=1
 }
-# The knobs, as evaluate takes them: NAME=VALUE,NAME=VALUE
-knobs=$(sed -n '/"configuration": {/,/}/p' "$best/bundle.json" | sed -n 's/^ *"\([A-Z_0-9]*\)": "\{0,1\}\([A-Za-z0-9_]*\)"\{0,1\},*$/\1=\2/p' |
-  paste -sd, -)
-variant=$best/kernel.cu${knobs:+@$knobs}
-
 command -v make >/dev/null || export CMAKE_GENERATOR=Ninja
 wanted() { case " ${STEPS:-$1} " in *" $1 "*) return 0 ;; esac; return 1; }
 if wanted build; then step build 'rror' sh -c "cmake -S '$best' -B '$build' && cmake --build '$build' --parallel"; fi
@@ -57,9 +52,9 @@ judge() {  # step, task, set, kernels...; every contender of this build that kno
   # shellcheck disable=SC2086
   step "$name" 'TFLOPS|_D[0-9]+_|Beside|rejected' "$cultivar" evaluate "$task" "$@" --target cuda --workloads "$set" $contenders
 }
-judge avo_mha attention_forward avo_mha "$variant"
+judge avo_mha attention_forward avo_mha "$here/ideas/even_sections.cu"
 judge d64 attention_forward d64 "$here/evolved/d64.cu"
-judge decode attention_forward decode cuda_split@LEAST=1,WARPS=2,WAVES=1  # by tune
+judge decode attention_forward decode cuda_split@LEAST=1,WARPS=2,WAVES=1,KEYS=32  # by tune
 case $contenders in *flash_attention_3*) contenders="--contender flash_attention_3" ;; *) contenders= ;; esac  # cudnn.so: forward only
 judge backward attention_backward gpu cuda_persistent
 say "$([ $failed -eq 0 ] && echo 'all of it went well' || echo 'something failed')"

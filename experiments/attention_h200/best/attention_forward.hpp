@@ -1,5 +1,5 @@
 // AttentionForward: Scaled dot-product attention, forward: O = softmax(scale Q K^T + mask) V and the log-sum-exp (natural) of each row; a row that sees no key gives O = 0 and LSE = -inf
-// Kernel 'attention_exact_peaks' (52d8f2643061), found and exported by Cultivar. Self-contained; needs C++20, Linux and NVIDIA's driver,
+// Kernel 'attention_even_sections' (b6ed4d5cb9a0), found and exported by Cultivar. Self-contained; needs C++20, Linux and NVIDIA's driver,
 // which is loaded at run time (libcuda.so.1), but no CUDA toolkit.
 //
 //   cultivar_export::AttentionForward kernel;            // uses this thread's CUDA context, or device 0's primary context
@@ -35,20 +35,24 @@
 struct CUstream_st;  // cudaStream_t and CUstream are pointers to it
 
 // The machine code, from cubins.cpp.
-extern "C" const unsigned char cultivar_cubin_52d8f2643061_D128_causal0_paired1_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_52d8f2643061_D128_causal1_paired1_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_52d8f2643061_D128_causal1_paired0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_52d8f2643061_D64_causal0_paired0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_52d8f2643061_D64_causal1_paired0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_52d8f2643061_D128_causal0_paired0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_52d8f2643061_D64_causal0_paired1_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_52d8f2643061_D256_causal0_paired0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_52d8f2643061_D256_causal1_paired0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_52d8f2643061_D64_causal1_paired1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D128_causal1_paired0_drawn1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D128_causal1_paired0_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D128_causal0_paired1_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D128_causal1_paired1_drawn1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D64_causal0_paired1_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D64_causal1_paired0_drawn1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D64_causal1_paired1_drawn1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D256_causal0_paired1_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D256_causal1_paired0_drawn1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D128_causal0_paired0_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D256_causal0_paired0_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D64_causal0_paired0_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D64_causal1_paired0_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D256_causal1_paired0_drawn0_sm_90a_cubin[];
 
 namespace cultivar_export {
 // A namespace for this kernel, so that one program can include headers of several exports. Inline: callers omit it.
-inline namespace attention_forward_52d8f2643061 {
+inline namespace attention_forward_b6ed4d5cb9a0 {
 
 namespace expression {
 // By 0 not a number: no condition on it holds, and no size may be one.
@@ -301,20 +305,31 @@ class AttentionForward {
     [[maybe_unused]] const double n_threads_max = threads_max_;
     [[maybe_unused]] const double n_BLOCK_N = 128.0;
     [[maybe_unused]] const double n_BLOCK_N_CAUSAL = 128.0;
-    [[maybe_unused]] const double n_BLOCK_N_WIDE = 48.0;
+    [[maybe_unused]] const double n_BLOCK_N_WIDE = 64.0;
+    [[maybe_unused]] const double n_DEALT = 4.0;
     [[maybe_unused]] const double n_EARLY = 1.0;
     [[maybe_unused]] const double n_HEAVY = 8.0;
     [[maybe_unused]] const double n_KEY_STAGES = 2.0;
     [[maybe_unused]] const double n_KEY_STAGES_CAUSAL = 3.0;
+    [[maybe_unused]] const double n_PAIRED_FROM = 2048.0;
     [[maybe_unused]] const double n_PAIRS = 1.0;
     [[maybe_unused]] const double n_PAIRS_CAUSAL = 1.0;
+    [[maybe_unused]] const double n_PAIRS_WIDE = 1.0;
     [[maybe_unused]] const double n_PEAK = 1.0;
     [[maybe_unused]] const double n_PLACES = 2.0;
+    [[maybe_unused]] const double n_PLACES_WIDE = 1.0;
     [[maybe_unused]] const double n_QUERIES = 2.0;
+    [[maybe_unused]] const double n_QUERIES_ALONE = 0.0;
+    [[maybe_unused]] const double n_QUERIES_ALONE_half = 1.0;
+    [[maybe_unused]] const double n_QUERIES_ALONE_registers = 2.0;
+    [[maybe_unused]] const double n_QUERIES_ALONE_shared = 0.0;
     [[maybe_unused]] const double n_QUERIES_CAUSAL = 2.0;
     [[maybe_unused]] const double n_QUERIES_CAUSAL_half = 1.0;
     [[maybe_unused]] const double n_QUERIES_CAUSAL_registers = 2.0;
     [[maybe_unused]] const double n_QUERIES_CAUSAL_shared = 0.0;
+    [[maybe_unused]] const double n_QUERIES_WIDE = 1.0;
+    [[maybe_unused]] const double n_QUERIES_WIDE_half = 1.0;
+    [[maybe_unused]] const double n_QUERIES_WIDE_shared = 0.0;
     [[maybe_unused]] const double n_QUERIES_half = 1.0;
     [[maybe_unused]] const double n_QUERIES_registers = 2.0;
     [[maybe_unused]] const double n_QUERIES_shared = 0.0;
@@ -327,6 +342,7 @@ class AttentionForward {
     [[maybe_unused]] const double n_SECTION_MB = 32.0;
     [[maybe_unused]] const double n_SPLIT = 8.0;
     [[maybe_unused]] const double n_TURNS = 0.0;
+    [[maybe_unused]] const double n_TURNS_ALONE = 1.0;
     [[maybe_unused]] const double n_TURNS_CAUSAL = 0.0;
     [[maybe_unused]] const double n_VALUE_STAGES = 3.0;
     [[maybe_unused]] const double n_VALUE_STAGES_CAUSAL = 2.0;
@@ -339,10 +355,12 @@ class AttentionForward {
     [[maybe_unused]] const double n_pairs = ((n_causal) != 0.0 ? n_window_before : ((double(n_window == 0.0)) != 0.0 ? (n_S_q * n_S_kv) : ((n_window_before + (n_window_rows * expression::min(n_window, n_window_rows))) - expression::divide(std::pow(expression::min(n_window, n_window_rows), 2.0), 2.0))));
     [[maybe_unused]] const double n_keys = ((double(n_D == 256.0)) != 0.0 ? n_BLOCK_N_WIDE : ((n_causal) != 0.0 ? n_BLOCK_N_CAUSAL : n_BLOCK_N));
     [[maybe_unused]] const double n_stages = ((double(n_D == 256.0)) != 0.0 ? 4.0 : ((n_causal) != 0.0 ? (n_KEY_STAGES_CAUSAL + n_VALUE_STAGES_CAUSAL) : (n_KEY_STAGES + n_VALUE_STAGES)));
-    [[maybe_unused]] const double n_held = ((double(n_D == 256.0)) != 0.0 ? 0.0 : ((n_causal) != 0.0 ? ((double(n_QUERIES_CAUSAL == n_QUERIES_CAUSAL_registers)) != 0.0 ? expression::divide(n_D, 4.0) : ((double(n_QUERIES_CAUSAL == n_QUERIES_CAUSAL_half)) != 0.0 ? expression::divide(n_D, 8.0) : 0.0)) : ((double(n_QUERIES == n_QUERIES_registers)) != 0.0 ? expression::divide(n_D, 4.0) : ((double(n_QUERIES == n_QUERIES_half)) != 0.0 ? expression::divide(n_D, 8.0) : 0.0))));
-    [[maybe_unused]] const double n_smem = (((((128.0 * ((double(n_held == expression::divide(n_D, 4.0))) != 0.0 ? n_PLACES : 2.0)) + (n_stages * n_keys)) * n_D) * 2.0) + 1536.0);
     [[maybe_unused]] const double n_m_blocks = expression::ceil_div(n_S_q, 128.0);
-    [[maybe_unused]] const double n_paired = double((double(n_D != 256.0) != 0.0) && (((n_causal) != 0.0 ? double((double((double((n_PAIRS_CAUSAL != 0.0) && (double(n_keys == 128.0) != 0.0)) != 0.0) && (double(std::fmod(n_S_q, 256.0) == 0.0) != 0.0)) != 0.0) && (double(n_S_q <= n_S_kv) != 0.0)) : double((n_PAIRS != 0.0) && (double(std::fmod(n_m_blocks, 2.0) == 0.0) != 0.0))) != 0.0));
+    [[maybe_unused]] const double n_paired = ((n_causal) != 0.0 ? double((double((double((double((double((double((n_PAIRS_CAUSAL != 0.0) && (double(n_keys == 128.0) != 0.0)) != 0.0) && (double(n_D != 256.0) != 0.0)) != 0.0) && (double(std::fmod(n_S_q, 256.0) == 0.0) != 0.0)) != 0.0) && (double(n_S_q >= 4096.0) != 0.0)) != 0.0) && (double(n_S_q <= n_S_kv) != 0.0)) != 0.0) && (double(((n_B * n_H) * n_m_blocks) >= n_PAIRED_FROM) != 0.0)) : double((((double(n_D == 256.0)) != 0.0 ? n_PAIRS_WIDE : n_PAIRS) != 0.0) && (double(std::fmod(n_m_blocks, 2.0) == 0.0) != 0.0)));
+    [[maybe_unused]] const double n_from = ((double(n_D == 256.0)) != 0.0 ? n_QUERIES_WIDE : ((double(n_causal == 0.0)) != 0.0 ? n_QUERIES : ((n_paired) != 0.0 ? n_QUERIES_CAUSAL : n_QUERIES_ALONE)));
+    [[maybe_unused]] const double n_held = ((double(n_from == n_QUERIES_registers)) != 0.0 ? expression::divide(n_D, 4.0) : ((double(n_from == n_QUERIES_half)) != 0.0 ? expression::divide(n_D, 8.0) : 0.0));
+    [[maybe_unused]] const double n_places = ((double(n_D == 256.0)) != 0.0 ? n_PLACES_WIDE : ((double(n_held == expression::divide(n_D, 4.0))) != 0.0 ? n_PLACES : 2.0));
+    [[maybe_unused]] const double n_smem = (((((128.0 * n_places) + (n_stages * n_keys)) * n_D) * 2.0) + 1536.0);
     [[maybe_unused]] const double n_wide = (1.0 + n_paired);
     [[maybe_unused]] const double n_m_tiles = expression::divide(n_m_blocks, n_wide);
     [[maybe_unused]] const double n_tiles = ((n_B * n_H) * n_m_tiles);
@@ -353,7 +371,9 @@ class AttentionForward {
     [[maybe_unused]] const double n_units = (n_whole + ((n_tiles - n_whole) * n_SPLIT));
     [[maybe_unused]] const double n_group = expression::divide(n_H, n_H_kv);
     [[maybe_unused]] const double n_fitting = (expression::floor(expression::divide((n_SECTION_MB * 1048576.0), ((4.0 * n_S_kv) * n_D))) * n_group);
-    [[maybe_unused]] const double n_section = ((n_causal) != 0.0 ? expression::max(1.0, expression::min(n_fitting, (n_B * n_H))) : 1.0);
+    [[maybe_unused]] const double n_sections = ((n_causal) != 0.0 ? expression::ceil_div((n_B * n_H), expression::max(1.0, expression::min(n_fitting, (n_B * n_H)))) : (n_B * n_H));
+    [[maybe_unused]] const double n_section = expression::ceil_div((n_B * n_H), n_sections);
+    [[maybe_unused]] const double n_drawn = ((n_causal) != 0.0 ? double((double(n_SCHEDULE_CAUSAL == n_SCHEDULE_CAUSAL_ticket) != 0.0) && (double((double(n_sections > 1.0) != 0.0) || (double((n_tiles * n_wide) > (n_DEALT * 128.0)) != 0.0)) != 0.0)) : double(n_SCHEDULE == n_SCHEDULE_ticket));
     if (!(n_B >= 1.0 && n_B <= 2147483647.0)) return false;
     if (!(n_H >= 1.0 && n_H <= 2147483647.0)) return false;
     if (!(n_H_kv >= 1.0 && n_H_kv <= 2147483647.0)) return false;
@@ -364,16 +384,20 @@ class AttentionForward {
     if ((double((double((double((double((double(n_dtype != n_f32) != 0.0) && (double((double((double(n_D == 64.0) != 0.0) || (double(n_D == 128.0) != 0.0)) != 0.0) || (double(n_D == 256.0) != 0.0)) != 0.0)) != 0.0) && (double(n_scale > 0.0) != 0.0)) != 0.0) && (double(n_window == 0.0) != 0.0)) != 0.0) && (double(n_softcap == 0.0) != 0.0))) == 0.0) return false;
     if ((double(n_smem <= n_smem_max)) == 0.0) return false;
     if ((double((((expression::divide((3.0 * n_keys), 4.0) + expression::divide(n_D, 2.0)) + 24.0) + n_held) <= 240.0)) == 0.0) return false;
-    return (n_D == 128.0 && n_causal == 0.0 && n_paired == 1.0) ||
-           (n_D == 128.0 && n_causal == 1.0 && n_paired == 1.0) ||
-           (n_D == 128.0 && n_causal == 1.0 && n_paired == 0.0) ||
-           (n_D == 64.0 && n_causal == 0.0 && n_paired == 0.0) ||
-           (n_D == 64.0 && n_causal == 1.0 && n_paired == 0.0) ||
-           (n_D == 128.0 && n_causal == 0.0 && n_paired == 0.0) ||
-           (n_D == 64.0 && n_causal == 0.0 && n_paired == 1.0) ||
-           (n_D == 256.0 && n_causal == 0.0 && n_paired == 0.0) ||
-           (n_D == 256.0 && n_causal == 1.0 && n_paired == 0.0) ||
-           (n_D == 64.0 && n_causal == 1.0 && n_paired == 1.0);
+    return (n_D == 128.0 && n_causal == 1.0 && n_paired == 0.0 && n_drawn == 1.0) ||
+           (n_D == 128.0 && n_causal == 1.0 && n_paired == 0.0 && n_drawn == 0.0) ||
+           (n_D == 128.0 && n_causal == 0.0 && n_paired == 1.0 && n_drawn == 0.0) ||
+           (n_D == 128.0 && n_causal == 1.0 && n_paired == 1.0 && n_drawn == 1.0) ||
+           (n_D == 64.0 && n_causal == 0.0 && n_paired == 1.0 && n_drawn == 0.0) ||
+           (n_D == 64.0 && n_causal == 1.0 && n_paired == 0.0 && n_drawn == 1.0) ||
+           (n_D == 64.0 && n_causal == 1.0 && n_paired == 1.0 && n_drawn == 1.0) ||
+           (n_D == 256.0 && n_causal == 0.0 && n_paired == 1.0 && n_drawn == 0.0) ||
+           (n_D == 256.0 && n_causal == 1.0 && n_paired == 0.0 && n_drawn == 1.0) ||
+           (n_D == 128.0 && n_causal == 0.0 && n_paired == 0.0 && n_drawn == 0.0) ||
+           (n_D == 256.0 && n_causal == 0.0 && n_paired == 0.0 && n_drawn == 0.0) ||
+           (n_D == 64.0 && n_causal == 0.0 && n_paired == 0.0 && n_drawn == 0.0) ||
+           (n_D == 64.0 && n_causal == 1.0 && n_paired == 0.0 && n_drawn == 0.0) ||
+           (n_D == 256.0 && n_causal == 1.0 && n_paired == 0.0 && n_drawn == 0.0);
   }
 
  private:
@@ -413,20 +437,31 @@ class AttentionForward {
     [[maybe_unused]] const double n_threads_max = threads_max_;
     [[maybe_unused]] const double n_BLOCK_N = 128.0;
     [[maybe_unused]] const double n_BLOCK_N_CAUSAL = 128.0;
-    [[maybe_unused]] const double n_BLOCK_N_WIDE = 48.0;
+    [[maybe_unused]] const double n_BLOCK_N_WIDE = 64.0;
+    [[maybe_unused]] const double n_DEALT = 4.0;
     [[maybe_unused]] const double n_EARLY = 1.0;
     [[maybe_unused]] const double n_HEAVY = 8.0;
     [[maybe_unused]] const double n_KEY_STAGES = 2.0;
     [[maybe_unused]] const double n_KEY_STAGES_CAUSAL = 3.0;
+    [[maybe_unused]] const double n_PAIRED_FROM = 2048.0;
     [[maybe_unused]] const double n_PAIRS = 1.0;
     [[maybe_unused]] const double n_PAIRS_CAUSAL = 1.0;
+    [[maybe_unused]] const double n_PAIRS_WIDE = 1.0;
     [[maybe_unused]] const double n_PEAK = 1.0;
     [[maybe_unused]] const double n_PLACES = 2.0;
+    [[maybe_unused]] const double n_PLACES_WIDE = 1.0;
     [[maybe_unused]] const double n_QUERIES = 2.0;
+    [[maybe_unused]] const double n_QUERIES_ALONE = 0.0;
+    [[maybe_unused]] const double n_QUERIES_ALONE_half = 1.0;
+    [[maybe_unused]] const double n_QUERIES_ALONE_registers = 2.0;
+    [[maybe_unused]] const double n_QUERIES_ALONE_shared = 0.0;
     [[maybe_unused]] const double n_QUERIES_CAUSAL = 2.0;
     [[maybe_unused]] const double n_QUERIES_CAUSAL_half = 1.0;
     [[maybe_unused]] const double n_QUERIES_CAUSAL_registers = 2.0;
     [[maybe_unused]] const double n_QUERIES_CAUSAL_shared = 0.0;
+    [[maybe_unused]] const double n_QUERIES_WIDE = 1.0;
+    [[maybe_unused]] const double n_QUERIES_WIDE_half = 1.0;
+    [[maybe_unused]] const double n_QUERIES_WIDE_shared = 0.0;
     [[maybe_unused]] const double n_QUERIES_half = 1.0;
     [[maybe_unused]] const double n_QUERIES_registers = 2.0;
     [[maybe_unused]] const double n_QUERIES_shared = 0.0;
@@ -439,6 +474,7 @@ class AttentionForward {
     [[maybe_unused]] const double n_SECTION_MB = 32.0;
     [[maybe_unused]] const double n_SPLIT = 8.0;
     [[maybe_unused]] const double n_TURNS = 0.0;
+    [[maybe_unused]] const double n_TURNS_ALONE = 1.0;
     [[maybe_unused]] const double n_TURNS_CAUSAL = 0.0;
     [[maybe_unused]] const double n_VALUE_STAGES = 3.0;
     [[maybe_unused]] const double n_VALUE_STAGES_CAUSAL = 2.0;
@@ -451,10 +487,12 @@ class AttentionForward {
     [[maybe_unused]] const double n_pairs = ((n_causal) != 0.0 ? n_window_before : ((double(n_window == 0.0)) != 0.0 ? (n_S_q * n_S_kv) : ((n_window_before + (n_window_rows * expression::min(n_window, n_window_rows))) - expression::divide(std::pow(expression::min(n_window, n_window_rows), 2.0), 2.0))));
     [[maybe_unused]] const double n_keys = ((double(n_D == 256.0)) != 0.0 ? n_BLOCK_N_WIDE : ((n_causal) != 0.0 ? n_BLOCK_N_CAUSAL : n_BLOCK_N));
     [[maybe_unused]] const double n_stages = ((double(n_D == 256.0)) != 0.0 ? 4.0 : ((n_causal) != 0.0 ? (n_KEY_STAGES_CAUSAL + n_VALUE_STAGES_CAUSAL) : (n_KEY_STAGES + n_VALUE_STAGES)));
-    [[maybe_unused]] const double n_held = ((double(n_D == 256.0)) != 0.0 ? 0.0 : ((n_causal) != 0.0 ? ((double(n_QUERIES_CAUSAL == n_QUERIES_CAUSAL_registers)) != 0.0 ? expression::divide(n_D, 4.0) : ((double(n_QUERIES_CAUSAL == n_QUERIES_CAUSAL_half)) != 0.0 ? expression::divide(n_D, 8.0) : 0.0)) : ((double(n_QUERIES == n_QUERIES_registers)) != 0.0 ? expression::divide(n_D, 4.0) : ((double(n_QUERIES == n_QUERIES_half)) != 0.0 ? expression::divide(n_D, 8.0) : 0.0))));
-    [[maybe_unused]] const double n_smem = (((((128.0 * ((double(n_held == expression::divide(n_D, 4.0))) != 0.0 ? n_PLACES : 2.0)) + (n_stages * n_keys)) * n_D) * 2.0) + 1536.0);
     [[maybe_unused]] const double n_m_blocks = expression::ceil_div(n_S_q, 128.0);
-    [[maybe_unused]] const double n_paired = double((double(n_D != 256.0) != 0.0) && (((n_causal) != 0.0 ? double((double((double((n_PAIRS_CAUSAL != 0.0) && (double(n_keys == 128.0) != 0.0)) != 0.0) && (double(std::fmod(n_S_q, 256.0) == 0.0) != 0.0)) != 0.0) && (double(n_S_q <= n_S_kv) != 0.0)) : double((n_PAIRS != 0.0) && (double(std::fmod(n_m_blocks, 2.0) == 0.0) != 0.0))) != 0.0));
+    [[maybe_unused]] const double n_paired = ((n_causal) != 0.0 ? double((double((double((double((double((double((n_PAIRS_CAUSAL != 0.0) && (double(n_keys == 128.0) != 0.0)) != 0.0) && (double(n_D != 256.0) != 0.0)) != 0.0) && (double(std::fmod(n_S_q, 256.0) == 0.0) != 0.0)) != 0.0) && (double(n_S_q >= 4096.0) != 0.0)) != 0.0) && (double(n_S_q <= n_S_kv) != 0.0)) != 0.0) && (double(((n_B * n_H) * n_m_blocks) >= n_PAIRED_FROM) != 0.0)) : double((((double(n_D == 256.0)) != 0.0 ? n_PAIRS_WIDE : n_PAIRS) != 0.0) && (double(std::fmod(n_m_blocks, 2.0) == 0.0) != 0.0)));
+    [[maybe_unused]] const double n_from = ((double(n_D == 256.0)) != 0.0 ? n_QUERIES_WIDE : ((double(n_causal == 0.0)) != 0.0 ? n_QUERIES : ((n_paired) != 0.0 ? n_QUERIES_CAUSAL : n_QUERIES_ALONE)));
+    [[maybe_unused]] const double n_held = ((double(n_from == n_QUERIES_registers)) != 0.0 ? expression::divide(n_D, 4.0) : ((double(n_from == n_QUERIES_half)) != 0.0 ? expression::divide(n_D, 8.0) : 0.0));
+    [[maybe_unused]] const double n_places = ((double(n_D == 256.0)) != 0.0 ? n_PLACES_WIDE : ((double(n_held == expression::divide(n_D, 4.0))) != 0.0 ? n_PLACES : 2.0));
+    [[maybe_unused]] const double n_smem = (((((128.0 * n_places) + (n_stages * n_keys)) * n_D) * 2.0) + 1536.0);
     [[maybe_unused]] const double n_wide = (1.0 + n_paired);
     [[maybe_unused]] const double n_m_tiles = expression::divide(n_m_blocks, n_wide);
     [[maybe_unused]] const double n_tiles = ((n_B * n_H) * n_m_tiles);
@@ -465,7 +503,9 @@ class AttentionForward {
     [[maybe_unused]] const double n_units = (n_whole + ((n_tiles - n_whole) * n_SPLIT));
     [[maybe_unused]] const double n_group = expression::divide(n_H, n_H_kv);
     [[maybe_unused]] const double n_fitting = (expression::floor(expression::divide((n_SECTION_MB * 1048576.0), ((4.0 * n_S_kv) * n_D))) * n_group);
-    [[maybe_unused]] const double n_section = ((n_causal) != 0.0 ? expression::max(1.0, expression::min(n_fitting, (n_B * n_H))) : 1.0);
+    [[maybe_unused]] const double n_sections = ((n_causal) != 0.0 ? expression::ceil_div((n_B * n_H), expression::max(1.0, expression::min(n_fitting, (n_B * n_H)))) : (n_B * n_H));
+    [[maybe_unused]] const double n_section = expression::ceil_div((n_B * n_H), n_sections);
+    [[maybe_unused]] const double n_drawn = ((n_causal) != 0.0 ? double((double(n_SCHEDULE_CAUSAL == n_SCHEDULE_CAUSAL_ticket) != 0.0) && (double((double(n_sections > 1.0) != 0.0) || (double((n_tiles * n_wide) > (n_DEALT * 128.0)) != 0.0)) != 0.0)) : double(n_SCHEDULE == n_SCHEDULE_ticket));
     if (!(n_B >= 1.0 && n_B <= 2147483647.0)) throw std::invalid_argument("attention_forward: B is " + std::to_string((long long)(n_B)) + ", but must be from 1 to 2147483647");
     if (!(n_H >= 1.0 && n_H <= 2147483647.0)) throw std::invalid_argument("attention_forward: H is " + std::to_string((long long)(n_H)) + ", but must be from 1 to 2147483647");
     if (!(n_H_kv >= 1.0 && n_H_kv <= 2147483647.0)) throw std::invalid_argument("attention_forward: H_kv is " + std::to_string((long long)(n_H_kv)) + ", but must be from 1 to 2147483647");
@@ -477,30 +517,38 @@ class AttentionForward {
     if ((double(n_smem <= n_smem_max)) == 0.0) throw std::invalid_argument("attention_forward: the constraint 'smem <= smem_max' is not satisfied for these sizes on this GPU");
     if ((double((((expression::divide((3.0 * n_keys), 4.0) + expression::divide(n_D, 2.0)) + 24.0) + n_held) <= 240.0)) == 0.0) throw std::invalid_argument("attention_forward: the constraint '3 * keys / 4 + D / 2 + 24 + held <= 240' is not satisfied for these sizes on this GPU");
     std::size_t chosen = 0;
-    if (n_D == 128.0 && n_causal == 0.0 && n_paired == 1.0) {
+    if (n_D == 128.0 && n_causal == 1.0 && n_paired == 0.0 && n_drawn == 1.0) {
       chosen = 0;
-    } else if (n_D == 128.0 && n_causal == 1.0 && n_paired == 1.0) {
+    } else if (n_D == 128.0 && n_causal == 1.0 && n_paired == 0.0 && n_drawn == 0.0) {
       chosen = 1;
-    } else if (n_D == 128.0 && n_causal == 1.0 && n_paired == 0.0) {
+    } else if (n_D == 128.0 && n_causal == 0.0 && n_paired == 1.0 && n_drawn == 0.0) {
       chosen = 2;
-    } else if (n_D == 64.0 && n_causal == 0.0 && n_paired == 0.0) {
+    } else if (n_D == 128.0 && n_causal == 1.0 && n_paired == 1.0 && n_drawn == 1.0) {
       chosen = 3;
-    } else if (n_D == 64.0 && n_causal == 1.0 && n_paired == 0.0) {
+    } else if (n_D == 64.0 && n_causal == 0.0 && n_paired == 1.0 && n_drawn == 0.0) {
       chosen = 4;
-    } else if (n_D == 128.0 && n_causal == 0.0 && n_paired == 0.0) {
+    } else if (n_D == 64.0 && n_causal == 1.0 && n_paired == 0.0 && n_drawn == 1.0) {
       chosen = 5;
-    } else if (n_D == 64.0 && n_causal == 0.0 && n_paired == 1.0) {
+    } else if (n_D == 64.0 && n_causal == 1.0 && n_paired == 1.0 && n_drawn == 1.0) {
       chosen = 6;
-    } else if (n_D == 256.0 && n_causal == 0.0 && n_paired == 0.0) {
+    } else if (n_D == 256.0 && n_causal == 0.0 && n_paired == 1.0 && n_drawn == 0.0) {
       chosen = 7;
-    } else if (n_D == 256.0 && n_causal == 1.0 && n_paired == 0.0) {
+    } else if (n_D == 256.0 && n_causal == 1.0 && n_paired == 0.0 && n_drawn == 1.0) {
       chosen = 8;
-    } else if (n_D == 64.0 && n_causal == 1.0 && n_paired == 1.0) {
+    } else if (n_D == 128.0 && n_causal == 0.0 && n_paired == 0.0 && n_drawn == 0.0) {
       chosen = 9;
+    } else if (n_D == 256.0 && n_causal == 0.0 && n_paired == 0.0 && n_drawn == 0.0) {
+      chosen = 10;
+    } else if (n_D == 64.0 && n_causal == 0.0 && n_paired == 0.0 && n_drawn == 0.0) {
+      chosen = 11;
+    } else if (n_D == 64.0 && n_causal == 1.0 && n_paired == 0.0 && n_drawn == 0.0) {
+      chosen = 12;
+    } else if (n_D == 256.0 && n_causal == 1.0 && n_paired == 0.0 && n_drawn == 0.0) {
+      chosen = 13;
     } else {
-      throw std::invalid_argument("attention_forward: built for D128_causal0_paired1, D128_causal1_paired1, D128_causal1_paired0, D64_causal0_paired0, D64_causal1_paired0, D128_causal0_paired0, D64_causal0_paired1, D256_causal0_paired0, D256_causal1_paired0, D64_causal1_paired1 only");
+      throw std::invalid_argument("attention_forward: built for D128_causal1_paired0_drawn1, D128_causal1_paired0_drawn0, D128_causal0_paired1_drawn0, D128_causal1_paired1_drawn1, D64_causal0_paired1_drawn0, D64_causal1_paired0_drawn1, D64_causal1_paired1_drawn1, D256_causal0_paired1_drawn0, D256_causal1_paired0_drawn1, D128_causal0_paired0_drawn0, D256_causal0_paired0_drawn0, D64_causal0_paired0_drawn0, D64_causal1_paired0_drawn0, D256_causal1_paired0_drawn0 only");
     }
-    const bytes_t sizes{std::size_t(whole((64.0 + ((8.0 * (n_tiles - n_whole)) * n_wide)), "the size of workspace ticket")), std::size_t(whole(expression::max(64.0, ((((n_units - n_whole) * n_wide) * (expression::divide(n_D, 2.0) + 4.0)) * 1024.0)), "the size of workspace parts"))};
+    const bytes_t sizes{std::size_t(whole(((double((n_drawn != 0.0) || (double(n_whole < n_tiles) != 0.0))) != 0.0 ? (64.0 + ((8.0 * (n_tiles - n_whole)) * n_wide)) : 0.0), "the size of workspace ticket")), std::size_t(whole(expression::max(64.0, ((((n_units - n_whole) * n_wide) * (expression::divide(n_D, 2.0) + 4.0)) * 1024.0)), "the size of workspace parts"))};
     if (prepared_bytes) return prepare(chosen, sizes, *prepared_bytes);
     [[maybe_unused]] const auto places = room(sizes, given_workspace);
     driver::TensorMap map_map_q =
@@ -544,7 +592,7 @@ class AttentionForward {
   }
 
   // The kernels of the plan, in order; one cubin for each specialization.
-  static constexpr std::size_t kernel_count = 1, specialisation_count = 10;
+  static constexpr std::size_t kernel_count = 1, specialisation_count = 14;
   static constexpr std::array<const char*, kernel_count> kernel_names{ "attention_forward" };
   struct image_t {
     std::size_t specialisation;
@@ -554,16 +602,20 @@ class AttentionForward {
   };
   static const std::vector<image_t>& images() {
     static const std::vector<image_t> all{
-        {0, 90, true, cultivar_cubin_52d8f2643061_D128_causal0_paired1_sm_90a_cubin},
-        {1, 90, true, cultivar_cubin_52d8f2643061_D128_causal1_paired1_sm_90a_cubin},
-        {2, 90, true, cultivar_cubin_52d8f2643061_D128_causal1_paired0_sm_90a_cubin},
-        {3, 90, true, cultivar_cubin_52d8f2643061_D64_causal0_paired0_sm_90a_cubin},
-        {4, 90, true, cultivar_cubin_52d8f2643061_D64_causal1_paired0_sm_90a_cubin},
-        {5, 90, true, cultivar_cubin_52d8f2643061_D128_causal0_paired0_sm_90a_cubin},
-        {6, 90, true, cultivar_cubin_52d8f2643061_D64_causal0_paired1_sm_90a_cubin},
-        {7, 90, true, cultivar_cubin_52d8f2643061_D256_causal0_paired0_sm_90a_cubin},
-        {8, 90, true, cultivar_cubin_52d8f2643061_D256_causal1_paired0_sm_90a_cubin},
-        {9, 90, true, cultivar_cubin_52d8f2643061_D64_causal1_paired1_sm_90a_cubin},
+        {0, 90, true, cultivar_cubin_b6ed4d5cb9a0_D128_causal1_paired0_drawn1_sm_90a_cubin},
+        {1, 90, true, cultivar_cubin_b6ed4d5cb9a0_D128_causal1_paired0_drawn0_sm_90a_cubin},
+        {2, 90, true, cultivar_cubin_b6ed4d5cb9a0_D128_causal0_paired1_drawn0_sm_90a_cubin},
+        {3, 90, true, cultivar_cubin_b6ed4d5cb9a0_D128_causal1_paired1_drawn1_sm_90a_cubin},
+        {4, 90, true, cultivar_cubin_b6ed4d5cb9a0_D64_causal0_paired1_drawn0_sm_90a_cubin},
+        {5, 90, true, cultivar_cubin_b6ed4d5cb9a0_D64_causal1_paired0_drawn1_sm_90a_cubin},
+        {6, 90, true, cultivar_cubin_b6ed4d5cb9a0_D64_causal1_paired1_drawn1_sm_90a_cubin},
+        {7, 90, true, cultivar_cubin_b6ed4d5cb9a0_D256_causal0_paired1_drawn0_sm_90a_cubin},
+        {8, 90, true, cultivar_cubin_b6ed4d5cb9a0_D256_causal1_paired0_drawn1_sm_90a_cubin},
+        {9, 90, true, cultivar_cubin_b6ed4d5cb9a0_D128_causal0_paired0_drawn0_sm_90a_cubin},
+        {10, 90, true, cultivar_cubin_b6ed4d5cb9a0_D256_causal0_paired0_drawn0_sm_90a_cubin},
+        {11, 90, true, cultivar_cubin_b6ed4d5cb9a0_D64_causal0_paired0_drawn0_sm_90a_cubin},
+        {12, 90, true, cultivar_cubin_b6ed4d5cb9a0_D64_causal1_paired0_drawn0_sm_90a_cubin},
+        {13, 90, true, cultivar_cubin_b6ed4d5cb9a0_D256_causal1_paired0_drawn0_sm_90a_cubin},
     };
     return all;
   }
@@ -706,5 +758,5 @@ class AttentionForward {
   std::size_t capacity_ = 0;
 };
 
-}  // namespace attention_forward_52d8f2643061
+}  // namespace attention_forward_b6ed4d5cb9a0
 }  // namespace cultivar_export

@@ -1,5 +1,5 @@
 /*--- cultivar
-name: attention_exact_peaks
+name: attention_even_sections
 task: attention_forward
 target: cuda
 about: "Hopper: wgmma, TMA and mbarriers; tiles flow into each other; weights need a maximum only where one of them is a great part of its row, and then it is exactly 1."
@@ -8,43 +8,53 @@ tunables:
   # Keys in a tile: without the mask, with it, and where D is 256
   BLOCK_N: {values: [64, 96, 112, 128, 144], default: 128}
   BLOCK_N_CAUSAL: {values: [64, 96, 112, 128, 144], default: 128}
-  BLOCK_N_WIDE: {values: [32, 48], default: 48}
+  BLOCK_N_WIDE: {values: [32, 48, 64, 80], default: 64}
   KEY_STAGES: {values: [2, 3], default: 2}  # tiles of K in flight, and of V; 2 where D is 256
   KEY_STAGES_CAUSAL: {values: [2, 3], default: 3}
   VALUE_STAGES: {values: [2, 3], default: 3}
   VALUE_STAGES_CAUSAL: {values: [2, 3], default: 2}
   # Both teams take turns at the tensor cores; who is next is told before so many of the last products (16 keys of P V
-  # each) are issued
+  # each) are issued: without the mask, with it, with it without pairs
   TURNS: {values: [0, 1], default: 0}
   TURNS_CAUSAL: {values: [0, 1], default: 0}
+  TURNS_ALONE: {values: [0, 1], default: 1}
   EARLY: {values: [0, 1, 2, 3], default: 1}
   # Tiles for a block: every n-th; the next whenever it is free
   SCHEDULE: {values: [strided, ticket], default: strided}
   SCHEDULE_CAUSAL: {values: [strided, ticket], default: ticket}
-  QUERIES: {values: [shared, half, registers], default: registers}  # where the tensor cores read Q from (half: both); shared where D is 256
+  DEALT: {values: [0, 4, 8, 16], default: 4}  # with the mask and one section: up to so many tiles for a block are dealt in advance
+  # Where the tensor cores read Q from (half: both): without the mask, with it, with it without pairs, where D is 256
+  QUERIES: {values: [shared, half, registers], default: registers}
   QUERIES_CAUSAL: {values: [shared, half, registers], default: registers}
+  QUERIES_ALONE: {values: [shared, half, registers], default: shared}
+  QUERIES_WIDE: {values: [shared, half], default: half}
   PLACES: {values: [1, 2], default: 2}  # of Q in shared memory, where registers have all of it
-  PAIRS: {values: [0, 1], default: 1}  # two blocks of a cluster share each tile of K and V: without the mask, with it
+  PLACES_WIDE: {values: [1, 2], default: 1}  # the same where D is 256; with 1, O goes straight to memory
+  # Two blocks of a cluster share each tile of K and V: without the mask; with it, from so many tiles on; where D is 256
+  PAIRS: {values: [0, 1], default: 1}
   PAIRS_CAUSAL: {values: [0, 1], default: 1}
-  SECTION_MB: {values: [8, 16, 32, 64], default: 32}  # causal: K and V of the heads worked on at a time
+  PAIRED_FROM: {values: [1024, 2048, 4096], default: 2048}
+  PAIRS_WIDE: {values: [0, 1], default: 1}
+  SECTION_MB: {values: [8, 16, 32, 64], default: 32}  # causal: K and V of the heads worked on at a time, at most
   # A tile is searched for a new maximum if one half of a thread's weights exceeds half of the other (or all of them together
   # exceed) 1 / PEAK of the thread's sum so far
-  WATCH: {values: [halves, all], default: halves}
-  PEAK: {values: [1, 2, 4, 8], default: 2}
-  HEAVY: {values: [4, 8, 16, 32], default: 16}  # a weight that is less than 1 / HEAVY of its row so far may be rounded
+  WATCH: {values: [halves, all], default: all}
+  PEAK: {values: [1, 2, 4, 8], default: 1}
+  HEAVY: {values: [4, 8, 16, 32], default: 8}  # a weight that is less than 1 / HEAVY of its row so far may be rounded
   SPLIT: {values: [1, 4, 8, 16, 32], default: 8}  # without the mask: parts of the keys, for each tile of a last round that few blocks have
 constraints:
   - "smem <= smem_max"
   - "3 * keys / 4 + D / 2 + 24 + held <= 240"  # registers: S, P, O, Q
-specialize: [D, causal, dtype, paired]
+specialize: [D, causal, dtype, paired, drawn]
 let:
   keys: "D == 256 ? BLOCK_N_WIDE : (causal ? BLOCK_N_CAUSAL : BLOCK_N)"
   stages: "D == 256 ? 4 : (causal ? KEY_STAGES_CAUSAL + VALUE_STAGES_CAUSAL : KEY_STAGES + VALUE_STAGES)"
-  held: "D == 256 ? 0 : causal ? (QUERIES_CAUSAL == QUERIES_CAUSAL_registers ? D / 4 : (QUERIES_CAUSAL == QUERIES_CAUSAL_half ? D / 8 : 0))
-       : (QUERIES == QUERIES_registers ? D / 4 : (QUERIES == QUERIES_half ? D / 8 : 0))"
-  smem: "(128 * (held == D / 4 ? PLACES : 2) + stages * keys) * D * 2 + 1536"  # 1024 to align, 512 for barriers
   m_blocks: "ceil_div(S_q, 128)"
-  paired: "D != 256 && (causal ? PAIRS_CAUSAL && keys == 128 && S_q % 256 == 0 && S_q <= S_kv : PAIRS && m_blocks % 2 == 0)"
+  paired: "causal ? PAIRS_CAUSAL && keys == 128 && D != 256 && S_q % 256 == 0 && S_q >= 4096 && S_q <= S_kv && B * H * m_blocks >= PAIRED_FROM : (D == 256 ? PAIRS_WIDE : PAIRS) && m_blocks % 2 == 0"
+  from: "D == 256 ? QUERIES_WIDE : !causal ? QUERIES : paired ? QUERIES_CAUSAL : QUERIES_ALONE"
+  held: "from == QUERIES_registers ? D / 4 : from == QUERIES_half ? D / 8 : 0"
+  places: "D == 256 ? PLACES_WIDE : held == D / 4 ? PLACES : 2"
+  smem: "(128 * places + stages * keys) * D * 2 + 1536"  # 1024 to align, 512 for barriers
   wide: "1 + paired"  # blocks that work on neighbours: from here on such two are one
   m_tiles: "m_blocks / wide"
   tiles: "B * H * m_tiles"
@@ -55,9 +65,11 @@ let:
   units: "whole + (tiles - whole) * SPLIT"  # of work: a tile, or a part of one
   group: "H / H_kv"
   fitting: "floor(SECTION_MB * 1048576 / (4 * S_kv * D)) * group"
-  section: "causal ? max(1, min(fitting, B * H)) : 1"
+  sections: "causal ? ceil_div(B * H, max(1, min(fitting, B * H))) : B * H"
+  section: "ceil_div(B * H, sections)"  # alike: a small one at the end would have too few tiles for all blocks
+  drawn: "causal ? SCHEDULE_CAUSAL == SCHEDULE_CAUSAL_ticket && (sections > 1 || tiles * wide > DEALT * 128) : SCHEDULE == SCHEDULE_ticket"
 workspace:
-  ticket: {bytes: "64 + 8 * (tiles - whole) * wide", zero: true}  # and who has come, by parted tile and team
+  ticket: {bytes: "drawn || whole < tiles ? 64 + 8 * (tiles - whole) * wide : 0", zero: true}  # and who has come, by parted tile and team
   parts: {bytes: "max(64, (units - whole) * wide * (D / 2 + 4) * 1024)", zero: false}
 tensor_maps:
   map_q: {tensor: q, sizes: [D, H, S_q, B], strides: [D, H*D, S_q*H*D],
@@ -83,9 +95,10 @@ launch:
 // last key with zeros and does not write past the last query.
 //
 // Q has two places. While a tile is attended to from one of them, the next one's queries come into the other; the last
-// P V of a tile is issued together with the first Q K^T of the next, so that the tensor cores never drain between
-// tiles, and O leaves through the place of the queries that are done with. What a team's loops depend on is known to be the
-// same in all threads of a warp (`uniform`): descriptors of products then stay in uniform registers.
+// P V of a tile is issued together with the first Q K^T of the next (before it where tiles are short: with the mask and without
+// pairs), so that the tensor cores never drain between tiles, and O leaves through the place of the queries that are done with. What a team's loops depend on is known to be the
+// same in all threads of a warp (`uniform`): descriptors of products then stay in uniform registers. Where D is 256, Q has one
+// place: the next queries come after the last product with these, and O goes from registers to memory.
 //
 // Two blocks of a cluster, a pair, have neighbouring tiles and share those of K and V: each fetches a half, for both, as
 // soon as all four teams have left the stage. With the mask the second block sees one tile of keys more than the first,
@@ -95,18 +108,17 @@ launch:
 #define KEYS BLOCK_N_WIDE
 #define KEY_TILES 2
 #define VALUE_TILES 2
-#define HELD 0
 #elif causal
 #define KEYS BLOCK_N_CAUSAL
 #define KEY_TILES KEY_STAGES_CAUSAL
 #define VALUE_TILES VALUE_STAGES_CAUSAL
-#define HELD (QUERIES_CAUSAL == QUERIES_CAUSAL_shared ? 0 : QUERIES_CAUSAL == QUERIES_CAUSAL_half ? D / 8 : D / 4)
 #else
 #define KEYS BLOCK_N
 #define KEY_TILES KEY_STAGES
 #define VALUE_TILES VALUE_STAGES
-#define HELD (QUERIES == QUERIES_shared ? 0 : QUERIES == QUERIES_half ? D / 8 : D / 4)
 #endif
+#define FROM (D == 256 ? QUERIES_WIDE : !causal ? QUERIES : paired ? QUERIES_CAUSAL : QUERIES_ALONE)
+#define HELD (FROM == QUERIES_registers ? D / 4 : FROM == QUERIES_half ? D / 8 : 0)
 #ifdef DTYPE_BF16
 #define TYPE "bf16"
 #define GREATEST 1e30f  // weights of a thread, together
@@ -126,21 +138,24 @@ namespace {
 // Enums, because NVRTC would make writable device globals of constants.
 enum : int {
   kTeams = 2,
-  kTurns = causal ? TURNS_CAUSAL : TURNS,
-  kTickets = causal ? SCHEDULE_CAUSAL == SCHEDULE_CAUSAL_ticket : SCHEDULE == SCHEDULE_ticket,
+  kTurns = !causal ? TURNS : paired ? TURNS_CAUSAL : TURNS_ALONE,
+  kTickets = drawn,
   kHead = D,
   kMasked = causal,
   kColumnQ = 64 * 128,  // bytes of 64 elements of each query of a team
   kColumn = KEYS * 128,
   kTileQ = 64 * kHead * 2,
   kTile = KEYS * kHead * 2,
-  kPlaces = HELD == D / 4 ? PLACES : 2,  // of Q
+  kPlaces = D == 256 ? PLACES_WIDE : HELD == D / 4 ? PLACES : 2,  // of Q
+  kDirect = kPlaces == 1 && HELD < D / 4,  // Q has one place, until its last product: O cannot leave through it
   kPaired = paired,
   kStaggered = paired && causal,  // of a pair's queries the second block's see one tile of keys more: their first
   kKeysAt = kPlaces * kTeams * kTileQ,
   kValuesAt = kKeysAt + KEY_TILES * kTile,
   kBarriersAt = kValuesAt + VALUE_TILES * kTile,
   kHeld = HELD,  // registers with queries
+  kAhead = !causal && kPlaces == 2,  // the next queries are sent for after a step, not before the last
+  kValuesFirst = kDirect || (causal && !paired),  // from tile to tile P V is issued before the queries are there
   kParts = causal ? 1 : SPLIT,
   kPart = (D / 2 + 4) * 128  // floats of a team
 };
@@ -522,11 +537,11 @@ __device__ __forceinline__ void send_keys(const Maps& maps, const Shape& shape, 
     barrier_arrive(barrier(TileFull, slots.stage));
     slots.advance();
   };
-  u32 letters = 0;
+  u32 round = 0;  // and how many letters there were
   Tile tile(blockIdx.x / (1 + kPaired), shape, heads);
   publish(tile);
   while (tile.index < shape.units) {
-    u32 drawn = tile.index;
+    u32 drawn_now = 0;
     const int head = tile.h / shape.group, stages = stages_of(tile);
     for (int block = stages - 1; block >= 0 || stages == 0; --block) {
       if (block >= 0) {
@@ -535,21 +550,24 @@ __device__ __forceinline__ void send_keys(const Maps& maps, const Shape& shape, 
         keys.advance();
       }
       // As late as hides its latency: who draws early draws more than it can do in time.
-      if (kTickets && rank_in_pair() == 0 && block == min(1, stages - 1)) drawn = atomicAdd(ticket, 1u);  // takes its time
+      if (kTickets && rank_in_pair() == 0 && block == min(1, stages - 1)) drawn_now = atomicAdd(ticket, 1u);  // takes its time
       if (block <= 0) break;
     }
     if (kTickets && kPaired) {
-      const u32 letter = barriers + 8 * Letters + letters % kLetters * 4, told = barrier(Drawn, letters % kLetters);
+      const u32 letter = barriers + 8 * Letters + round % kLetters * 4, told = barrier(Drawn, round % kLetters);
       if (rank_in_pair() == 0) {
-        send_letter(letter, told, drawn);
+        send_letter(letter, told, drawn_now);
       } else {
         barrier_expect(told, 4);
-        barrier_wait(told, letters / kLetters % 2);
-        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(drawn) : "r"(letter) : "memory");
+        barrier_wait(told, round / kLetters % 2);
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(drawn_now) : "r"(letter) : "memory");
       }
-      ++letters;
     }
-    tile = Tile(gridDim.x / (1 + kPaired) + drawn, shape, heads);
+    ++round;
+    const u32 blocks = gridDim.x / (1 + kPaired), own = blockIdx.x / (1 + kPaired);
+    // Dealt: there and back with the mask, since the first tiles of a round see most.
+    const u32 dealt = kMasked ? round * blocks + (round % 2 ? blocks - 1 - own : own) : tile.index + blocks;
+    tile = Tile(kTickets ? blocks + drawn_now : dealt, shape, heads);
     publish(tile);
   }
 }
@@ -764,6 +782,7 @@ class Team {
 
   __device__ __forceinline__ void work() {
     if (kTurns && number_ == kTeams - 1) named_arrive(turn(0), 256);  // the first team begins
+    if (kAhead || kDirect) want_queries();
     if (fetch()) attend();
     if (lane_ == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
   }
@@ -794,6 +813,7 @@ class Team {
   // The place of queries that is not in use is free for the next ones, or the only one is, once registers have what was in
   // it: what the warp wrote of O from there has left it, long since.
   __device__ __forceinline__ void want_queries() const {
+    if (lane_ != 0) return;
     asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
     barrier_arrive(barrier(QWanted, kTeams * other_place() + number_));
   }
@@ -832,7 +852,7 @@ class Team {
     release(barrier(TileEmpty, slot));
   }
 
-  // The next tile is in the slot, and its queries on their way. False: there is none. (Each tile has keys; but without the
+  // The next tile is in the slot. False: there is none. (Each tile has keys; but without the
   // loop ptxas arranges the crossing differently, and spills.)
   __device__ __forceinline__ bool fetch() {
     while (true) {
@@ -840,7 +860,7 @@ class Team {
       const Tile tile = tile_in(slots_.stage);
       if (tile.index >= shape_.units) return false;
       if (tile.blocks > 0) {
-        if (lane_ == 0) want_queries();
+        if (!kAhead && !kDirect) want_queries();
         return true;
       }
       drop(slots_.stage);
@@ -899,6 +919,9 @@ class Team {
   }
   __device__ __forceinline__ void wait_output(float (&o)[kHead / 2]) {
     products_wait<0>();
+    release_values(o);
+  }
+  __device__ __forceinline__ void release_values(float (&o)[kHead / 2]) {
     pin(o);
     release_stage(barrier(VEmpty, values_.stage));
     values_.advance();
@@ -982,20 +1005,39 @@ class Team {
   }
 
   // From one tile to the next.
-  __device__ __forceinline__ void cross(float (&o)[kHead / 2], u32 (&p)[KEYS / 4], Rows& rows, View& view, u32 done) {
+  __device__ __forceinline__ void cross(float (&o)[kHead / 2], u32 (&p)[KEYS / 4], Rows& rows, View& view) {
+    const u32 done = place_;
     float s[KEYS / 2];
-    pass(keys_, KFull, KEmpty);
-    issue(s, o, p);
-    const View following = view_of_next();
-    Rows ended = rows;
-    wait_logits(s);
-    release_keys();
-    first_softmax(s, p, rows, following);
-    wait_output(o);
-    finish(view.slot, done, o, ended);
+    if (kValuesFirst) {
+      issue_values<false>(o, p);
+      turn_to_queries();
+      pass(keys_, KFull, KEmpty);
+      barrier_wait(barrier(KFull, keys_.stage), keys_.phase);
+      issue_queries(s);
+      const View following = view_of_next();
+      products_wait<1>();
+      release_values(o);
+      finish(view.slot, done, o, rows);
+      products_wait<0>();
+      pin(s);
+      release_keys();
+      first_softmax(s, p, rows, following);
+      view = following;
+    } else {
+      turn_to_queries();
+      pass(keys_, KFull, KEmpty);
+      issue(s, o, p);
+      const View following = view_of_next();
+      Rows ended = rows;
+      wait_logits(s);
+      release_keys();
+      first_softmax(s, p, rows, following);
+      wait_output(o);
+      finish(view.slot, done, o, ended);
+      view = following;
+    }
     pass(values_, VFull, VEmpty);
     to_weights(p, s);
-    view = following;
     adds_ = 0;
   }
 
@@ -1023,20 +1065,21 @@ class Team {
       bool more = false;
       int block = view.blocks - 2;
 #pragma unroll 1
-      for (int last = 1; last >= 0; --last) {  // before the last block the next queries are sent for
+      for (int part = kAhead ? 2 : 1; part >= 0; --part) {  // the next tile is looked for before the last step
+        const int last = part < 2 ? part : max(1, view.blocks - 2);
         if (kMasked) {
 #pragma unroll 1
           for (; block >= max(view.clear, last); --block) step<true>(o, p, rows, block, view);
         }
 #pragma unroll 1
         for (; block >= last; --block) step<false>(o, p, rows, block, view);
-        if (last > 0) more = fetch();
+        if (kAhead && part == 2) want_queries();
+        if (part == 1) more = fetch();
       }
       if (!more) break;
 
-      const u32 done = place_;
-      turn_to_queries();
-      cross(o, p, rows, view, done);
+      if (kDirect) want_queries();
+      cross(o, p, rows, view);
     }
     issue_values<false>(o, p);
     wait_output(o);
@@ -1093,6 +1136,33 @@ class Team {
     return fmaf(base, unit, fmaf(base, rest, more));
   }
 
+  // To memory, 16 bytes of a thread: of four groups of 8 columns each of four neighbors takes one.
+  __device__ __forceinline__ void store_rows(const Tile& tile, int first, const float (&o)[kHead / 2]) const {
+    const bool odd = lane_ & 1, upper = lane_ & 2;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = first + row_ + 8 * r;
+      const long long at = ((static_cast<long long>(tile.b) * shape_.S_q + row) * shape_.H + tile.h) * (kHead / 8) + lane_ % 4;
+#pragma unroll
+      for (int i = 0; i < kHead / 8; i += 4) {
+        u32 v[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) v[j] = pack(o[4 * (i + j) + 2 * r], o[4 * (i + j) + 2 * r + 1]);
+#pragma unroll
+        for (int j = 0; j < 4; j += 2) {
+          const u32 got = __shfl_xor_sync(0xffffffffu, odd ? v[j] : v[j + 1], 1);
+          (odd ? v[j] : v[j + 1]) = got;
+        }
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          const u32 got = __shfl_xor_sync(0xffffffffu, upper ? v[j] : v[j + 2], 2);
+          (upper ? v[j] : v[j + 2]) = got;
+        }
+        if (row < shape_.S_q) static_cast<uint4*>(o_)[at + i] = make_uint4(v[0], v[1], v[2], v[3]);
+      }
+    }
+  }
+
   // O leaves through the team's part of a place of Q.
   __device__ __forceinline__ void finish(int slot, u32 place, float (&o)[kHead / 2], Rows& rows) const {
     const Tile tile = tile_in(slot);
@@ -1115,6 +1185,10 @@ class Team {
       if (lane_ % 4 == 0 && row < shape_.S_q)
         lse_[(static_cast<long long>(tile.b) * shape_.H + tile.h) * shape_.S_q + row] =
             none ? minus_infinity() : natural(rows.base[r], log2f(sum) * 0.693147181f);
+    }
+    if (kDirect) {
+      store_rows(tile, first, o);
+      return;
     }
     if (kHeld < kHead / 4) sync_team();  // every warp's products have read Q
     const u32 row = threadIdx.x % 128 / 32 * 16 + lane_ % 16, half = lane_ / 16;

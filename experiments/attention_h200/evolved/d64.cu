@@ -38,39 +38,44 @@ tunables:
 constraints:
   - "smem <= smem_max"
   - "3 * keys / 4 + D / 2 + 24 + held <= (teams == 3 ? 160 : 240)"  # registers: S, P, O, Q
-specialize: [D, causal, dtype, paired, teams]
+specialize: [D, causal, dtype, paired, teams, fold]
 let:
-  teams: "D == 64 ? (3072 * ceil_div(S_q, 192) > 2176 * ceil_div(S_q, 128) ? 2 : TEAMS) : 2"  # 192 queries, unless they pad 1 / 16 more than 128
+  group: "H / H_kv"
+  # With the mask: heads of a group whose queries are in one tile, the head being the lowest part of the number of a row
+  fold: "causal && D == 64 ? (group == 2 ? 2 : (group == 4 ? 4 : (group == 8 ? 8 : (group == 16 ? 16 : 1)))) : 1"
+  team_queries: "floor(64 / fold)"  # positions
+  warp_queries: "floor(16 / fold)"
+  all_heads: "floor(B * H / fold)"
+  teams: "D == 64 ? (3072 * ceil_div(S_q * fold, 192) > 2176 * ceil_div(S_q * fold, 128) ? 2 : TEAMS) : 2"  # 192 queries, unless they pad 1 / 16 more than 128
   threads: "128 * (teams + 1)"
   keys: "D == 256 ? BLOCK_N_WIDE : (D == 64 && teams == 2 ? BLOCK_N_TWO : (causal ? BLOCK_N_CAUSAL : BLOCK_N))"
   stages: "D == 256 ? 4 : (causal ? KEY_STAGES_CAUSAL + VALUE_STAGES_CAUSAL : KEY_STAGES + VALUE_STAGES)"
   held: "D == 256 ? 0 : D == 64 && teams == 2 ? D / 4 : causal ? (QUERIES_CAUSAL == QUERIES_CAUSAL_registers ? D / 4 : (QUERIES_CAUSAL == QUERIES_CAUSAL_half ? D / 8 : 0))
        : (QUERIES == QUERIES_registers ? D / 4 : (QUERIES == QUERIES_half ? D / 8 : 0))"
   smem: "(64 * teams * (held == D / 4 ? PLACES : 2) + stages * keys) * D * 2 + 1536"  # 1024 to align, 512 for barriers
-  m_blocks: "ceil_div(S_q, 64 * teams)"
-  paired: "D != 256 && (causal ? PAIRS_CAUSAL && teams == 2 && keys == 128 && S_q % 256 == 0 && S_q <= S_kv : PAIRS && m_blocks % 2 == 0)"
+  m_blocks: "ceil_div(S_q * fold, 64 * teams)"
+  paired: "D != 256 && (causal ? PAIRS_CAUSAL && fold == 1 && teams == 2 && keys == 128 && S_q % 256 == 0 && S_q <= S_kv : PAIRS && m_blocks % 2 == 0)"
   wide: "1 + paired"  # blocks that work on neighbours: from here on such two are one
   m_tiles: "m_blocks / wide"
-  tiles: "B * H * m_tiles"
+  tiles: "all_heads * m_tiles"
   blocks: "floor(num_sms / wide)"
   left: "tiles % blocks"
   parted: "!causal && left * SPLIT <= blocks && SPLIT <= ceil_div(S_kv, keys) ? left : 0"
   whole: "SPLIT == 1 ? tiles : tiles - parted"
   units: "whole + (tiles - whole) * SPLIT"  # of work: a tile, or a part of one
-  group: "H / H_kv"
-  fitting: "floor(SECTION_MB * 1048576 / (4 * S_kv * D)) * group"
-  section: "causal ? max(1, min(fitting, B * H)) : 1"
+  fitting: "floor(SECTION_MB * 1048576 / (4 * S_kv * D)) * floor(group / fold)"
+  section: "causal ? max(1, min(fitting, all_heads)) : 1"
 workspace:
   ticket: {bytes: "64 + 4 * teams * (tiles - whole) * wide", zero: true}  # and who has come, by parted tile and team
   parts: {bytes: "max(64, (units - whole) * wide * (D / 2 + 4) * 512 * teams)", zero: false}
 tensor_maps:
   map_q: {tensor: q, sizes: [D, H, S_q, B], strides: [D, H*D, S_q*H*D],
-          box: [64, 1, 64, 1], swizzle: 128B, l2_promotion: 128B}
+          box: [64, fold, team_queries, 1], swizzle: 128B, l2_promotion: 128B}
   map_k: {tensor: k, sizes: [D, H_kv, S_kv, B], strides: [D, H_kv*D, S_kv*H_kv*D],
           box: [64, 1, keys, 1], swizzle: 128B, l2_promotion: 256B}
   map_v: {tensor: v, sizes: [D, H_kv, S_kv, B], strides: [D, H_kv*D, S_kv*H_kv*D],
           box: [64, 1, keys, 1], swizzle: 128B, l2_promotion: 256B}
-  map_o: {tensor: o, sizes: [D, H, S_q, B], strides: [D, H*D, S_q*H*D], box: [64, 1, 16, 1], swizzle: 128B}
+  map_o: {tensor: o, sizes: [D, H, S_q, B], strides: [D, H*D, S_q*H*D], box: [64, fold, warp_queries, 1], swizzle: 128B}
 launch:
   - kernel: attention_forward
     grid: ["min(blocks, units) * wide", 1, 1]
@@ -139,6 +144,8 @@ enum : int {
   kTurns = causal ? TURNS_CAUSAL : TURNS,
   kTickets = causal ? SCHEDULE_CAUSAL == SCHEDULE_CAUSAL_ticket : SCHEDULE == SCHEDULE_ticket,
   kRotates = kTeams == 3 && !kTickets,  // tiles with idle teams are to reach all blocks
+  kFold = fold,                  // heads in a tile: row kFold * position + head
+  kTeamQueries = 64 / kFold,     // positions of a team
   kHead = D,
   kMasked = causal,
   kColumnQ = 64 * 128,  // bytes of 64 elements of each query of a team
@@ -444,7 +451,7 @@ struct Shape {
 
 struct Tile {
   int index;        // shape.units or more: there is none
-  int b, h, first;  // first query
+  int b, h, first;  // first head, and position of the first query
   int from = 0;     // tile of keys with which it begins
   int blocks;       // tiles of keys that some query of it sees
 
@@ -457,10 +464,11 @@ struct Tile {
     const int each = shape.section * shape.m_tiles, section = number / each, rest = number - section * each;
     const int wide = min(shape.section, heads - section * shape.section);
     const int m = rest / wide, bh = section * shape.section + rest - m * wide;
-    b = bh / shape.H, h = bh - b * shape.H;
-    first = ((shape.m_tiles - 1 - m) * (1 + kPaired) + rank_in_pair()) * 64 * kTeams;
+    const int folded = shape.H / kFold;  // heads, those of a tile being one
+    b = bh / folded, h = (bh - b * folded) * kFold;
+    first = ((shape.m_tiles - 1 - m) * (1 + kPaired) + rank_in_pair()) * kTeamQueries * kTeams;
     int end = shape.S_kv;
-    if (kMasked) end = min(end, min(first + 64 * kTeams, shape.S_q) + shape.S_kv - shape.S_q);
+    if (kMasked) end = min(end, min(first + kTeamQueries * kTeams, shape.S_q) + shape.S_kv - shape.S_q);
     blocks = kMasked ? (max(end, 1) + KEYS - 1) / KEYS : (end + KEYS - 1) / KEYS;  // one at least, even if no query sees it
     if (kParts > 1 && part >= 0) {
       from = part % kParts * blocks / kParts;
@@ -610,7 +618,7 @@ __device__ __forceinline__ void send_queries(const Maps& maps, const Shape& shap
 #pragma unroll
       for (int column = 0; column < kHead / 64; ++column)
         load_box(memory + place * kTileQ + column * kColumnQ, maps.q, barrier(QFull, place), column * 64, tile.h,
-                 tile.first + 64 * team, tile.b);
+                 tile.first + kTeamQueries * team, tile.b);
     }
     places.advance();
   }
@@ -871,7 +879,7 @@ class Team {
   __device__ __forceinline__ bool idle_next() const {
     if (kTeams != 3) return false;
     const Tile tile = read_tile(memory_, slots_.stage);
-    return uniform(tile.first) + 64 * number_ >= shape_.S_q;
+    return uniform(tile.first) + kTeamQueries * number_ >= shape_.S_q;
   }
 
   // A turn without products.
@@ -915,9 +923,9 @@ class Team {
     View view{slots_.stage, tile.blocks, tile.from + tile.blocks - 1, {shape_.S_kv, shape_.S_kv}, shape_.S_kv / KEYS};
     slots_.advance();
     if (kMasked) {
-      const int first = tile.first + 64 * number_, offset = shape_.S_kv - shape_.S_q + 1;
-      view.visible[0] = min(shape_.S_kv, first + row_ + offset);
-      view.visible[1] = min(shape_.S_kv, first + row_ + 8 + offset);
+      const int first = tile.first + kTeamQueries * number_, offset = shape_.S_kv - shape_.S_q + 1;
+      view.visible[0] = min(shape_.S_kv, first + row_ / kFold + offset);
+      view.visible[1] = min(shape_.S_kv, first + (row_ + 8) / kFold + offset);
       view.clear = min(view.clear, max(first + offset, 0) / KEYS);
     }
     return view;
@@ -1164,7 +1172,7 @@ class Team {
   __device__ __forceinline__ void finish(int slot, u32 place, float (&o)[kHead / 2], Rows& rows) const {
     const Tile tile = tile_in(slot);
     drop(slot);
-    const int first = tile.first + 64 * number_;
+    const int first = tile.first + kTeamQueries * number_;
     if (kParts > 1 && tile.index >= shape_.whole && !gather(tile.index - shape_.whole, o, rows)) return;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -1178,9 +1186,9 @@ class Team {
       if (none)
 #pragma unroll
         for (int i = 0; i < kHead / 8; ++i) o[4 * i + 2 * r] = o[4 * i + 2 * r + 1] = 0.0f;
-      const int row = first + row_ + 8 * r;
+      const int row = first + (row_ + 8 * r) / kFold, head = tile.h + (row_ + 8 * r) % kFold;
       if (lane_ % 4 == 0 && row < shape_.S_q)
-        lse_[(static_cast<long long>(tile.b) * shape_.H + tile.h) * shape_.S_q + row] =
+        lse_[(static_cast<long long>(tile.b) * shape_.H + head) * shape_.S_q + row] =
             none ? minus_infinity() : natural(rows.base[r], log2f(sum) * 0.693147181f);
     }
     if (kHeld < kHead / 4) sync_team();  // every warp's products have read Q
@@ -1200,7 +1208,7 @@ class Team {
 #pragma unroll
       for (int column = 0; column < kHead / 64; ++column)
         store_box(maps_.o, queries(place) + column * kColumnQ + rows_of_warp() * 128, column * 64, tile.h,
-                  first + rows_of_warp(), tile.b);
+                  first + rows_of_warp() / kFold, tile.b);
       asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     }
   }

@@ -43,7 +43,7 @@ std::int32_t launch(void* handle, void* const* data, void* workspace, void* stre
 extern "C" {
 
 const cultivar_contender_description* cultivar_contender_describe() {
-  static const cultivar_contender_description told{CULTIVAR_CONTENDER_ABI, "attention_exact_52d8f264", "attention_exact_peaks 52d8f2643061, #2 of attention-exact", "attention_forward",
+  static const cultivar_contender_description told{CULTIVAR_CONTENDER_ABI, "attention_everywhere_b6ed4d5c", "attention_even_sections b6ed4d5cb9a0, #1 of attention-everywhere", "attention_forward",
                                                    "cuda"};
   return &told;
 }

@@ -126,7 +126,7 @@ bool verify(bool quick, bool strict) {
   const int runs = quick ? 9 : 30;
   const std::int64_t most_rows = quick ? 128 : 2048;
   Bench bench;
-  std::printf("attention_exact_peaks %s\n%-40s %8s %10s %12s %12s %24s %10s\n", bench.words().c_str(), "workload", "rows",
+  std::printf("attention_even_sections %s\n%-40s %8s %10s %12s %12s %24s %10s\n", bench.words().c_str(), "workload", "rows",
               "max error", "error/bound", "median us", "95 % interval", "TFLOPS");
   std::mt19937_64 random(std::random_device{}());
   bool good = true;

@@ -1,258 +1,341 @@
 /*--- cultivar
-name: rmsnorm_row_in_registers
+name: rmsnorm_bulk_ring
 task: rmsnorm
 target: cuda
-about: "A row in the registers of a part of a warp, a block or a cluster; vectors of 16 bytes; blocks take row after row and keep the weights."
+about: "Persistent blocks; bulk copies bring tiles of x into a ring in shared memory, refilled at the barrier of the reduction; w and the row stay in registers. Few or unaligned rows: vectors straight into registers."
+requires: "dtype == bf16"
 tunables:
-  VECTORS: {values: [1, 2, 4, 8], default: 4}     # 16-byte vectors of a row in the registers of a thread
-  BLOCK: {values: [128, 256, 512], default: 256}  # threads of a block, which has several rows if they are narrow
-  WIDE: {values: [256, 512], default: 512}        # threads of a block for rows that need more: up to 8 blocks, a cluster
-  SPREAD: {values: [0, 1], default: 1}            # few rows: a cluster for each, so that all multiprocessors work
-  PERSIST: {values: [0, 1, 2, 4, 8], default: 0}  # blocks of a multiprocessor, which take row after row; 0: a block a row
-  PREFETCH: {values: [0, 1], default: 0}          # the next row is read before this one is finished
-  LOADS: {values: [plain, streaming], default: streaming}
-  STORES: {values: [plain, streaming], default: streaming}
-  WEIGHTS: {values: [early, late], default: early}  # read before the reduction (at most 4 vectors), or behind it
-  PARTS: {values: [1, 2, 4, 8], default: 4}       # few rows: blocks that write a part of a row; each sums the complete row
-  LARGE: {values: [0, 256, 512], default: 256}    # many wide rows: threads of a block, weights in shared memory; 0: in registers
-specialize: [dtype, PER, ALIGNED, HOLD, MANY]
-headers: [rows.cuh, vectors.cuh, teams.cuh]
+  VECTORS: {values: [2, 4], default: 4}
+  SHORT_ROWS: {values: [1, 2, 4], default: 4}
+  FEW_VECTORS: {values: [1, 2], default: 1}  # of a thread, if there are at most as many rows as multiprocessors
+  STAGES: {values: [2, 3, 4, 6], default: 6}
+  BLOCKS: {values: [1, 2, 3, 4], default: 2}  # of a multiprocessor
+  FEW_BLOCKS: {values: [2, 3, 4, 6], default: 4}  # the same with less than 4096 rows
+  STORES: {values: [plain, streaming, last], default: last}  # with the ring
+specialize: [C, WIDTH, COUNT, LANES, GROUPS, ROWS, RING, DEPTH]
 let:
-  elements: "16 / element_bytes"  # of a vector
-  ALIGNED: "C % elements == 0"    # every row begins at a multiple of 16 bytes
-  vectors: "ceil_div(ALIGNED ? C : C + elements - 1, elements)"
-  PER: "vectors <= 32 ? 1 : (ceil_div(vectors, VECTORS) > 8 * WIDE ? 8 : VECTORS)"  # of a thread; what is left is read again
-  need: "PER == 1 && vectors <= 32 ? 2 ^ ceil(log2(vectors)) : round_up(ceil_div(vectors, PER), 32)"
-  fitting: "need > WIDE ? min(8, 2 ^ ceil(log2(need / WIDE))) : 1"
-  idle: "SPREAD && R * 2 <= num_sms ? min(8, 2 ^ floor(log2(num_sms / R))) : 1"
-  blocks: "max(fitting, min(idle, 2 ^ floor(log2(max(1, vectors / 256)))))"  # of a row
-  lanes: "blocks > 1 ? min(WIDE, round_up(ceil_div(vectors, blocks), 32)) : need"
-  together: "blocks > 1 ? 1 : max(1, min(floor(BLOCK / lanes), round_up(max(1, floor(R / num_sms)), ceil_div(32, lanes))))"
-  groups: "ceil_div(R, together)"
-  each: "PERSIST > 0 ? min(groups, max(1, floor(num_sms * PERSIST / blocks))) : groups"
-  hold: "vectors <= 512 ? 1 : (vectors <= 1024 ? 2 : 4)"  # few rows: vectors of a thread, so that 512 threads suffice
-  few: "ALIGNED && vectors > 32 && vectors <= 2048 && R <= 64 ? 1 : 0"
-  lanes1: "round_up(vectors, 32)"               # of a row, with 1, 2 or 4 vectors each
-  lanes2: "round_up(ceil_div(vectors, 2), 32)"
-  lanes4: "round_up(ceil_div(vectors, 4), 32)"
-  middle: "ALIGNED && vectors > 32 && vectors <= 2048 && R > 64 ? 1 : 0"  # one wave, if 132 * 1536 threads hold all rows
-  bulk: "R * lanes4 > 202752 ? 1 : 0"  # more than one wave
-  many: "middle ? (vectors <= 512 && R * lanes1 <= 202752 ? 1 : (vectors <= 1024 && R * lanes2 <= 202752 ? 2 : (bulk == 0 || (LARGE > 0 && vectors > 256) ? 4 : 0))) : 0"
-  MANY: "many > 0 ? 1 : 0"
-  HOLD: "few ? hold : many"
-  many_lanes: "many == 1 ? lanes1 : (many == 2 ? lanes2 : lanes4)"
-  stacked: "bulk > 0 ? max(1, min(15, floor(LARGE / many_lanes))) : max(1, min(15, min(floor(768 / many_lanes), ceil_div(R, 2 * num_sms))))"  # rows of a block
-  threads: "round_up(ceil_div(vectors, hold), 32)"
-  parts: "max(1, min(PARTS, floor(num_sms / R)))"
-  chunk: "HOLD > 0 ? ceil_div(vectors, parts) : groups"
+  WIDTH: "C % 8 == 0 ? 8 : (C % 4 == 0 ? 4 : (C % 2 == 0 ? 2 : 1))"
+  COUNT: "floor_div(C, WIDTH)"
+  per_thread: "R <= 132 ? FEW_VECTORS : (R < 1024 ? 2 : VECTORS)"
+  LANES: "COUNT > 64 ? min(1024, round_up(ceil_div(COUNT, per_thread), 32)) : (COUNT > 16 ? 32 : (COUNT > 8 ? 16 : (COUNT > 4 ? 8 : 4)))"
+  GROUPS: "LANES > 32 ? 1 : floor_div(256, LANES)"
+  ROWS: "(LANES <= 32 && R >= 4096) ? SHORT_ROWS : 1"
+  each: "R < 4096 ? FEW_BLOCKS : BLOCKS"
+  FIT: "floor_div(floor_div(224000, each), 2 * GROUPS * ROWS * C)"
+  RING: "(C % 8 == 0 && R >= 1024 && FIT >= 2 && COUNT <= 4 * LANES) ? 1 : 0"
+  DEPTH: "RING == 1 ? min(STAGES, FIT) : 1"
+  smem: "RING == 1 ? DEPTH * 2 * GROUPS * ROWS * C : 0"
+  blocks: "RING == 1 ? min(ceil_div(R, GROUPS * ROWS), each * num_sms) : ceil_div(R, GROUPS * ROWS)"
 launch:
   - kernel: rmsnorm
-    grid: ["MANY > 0 ? ceil_div(R, stacked) : (HOLD > 0 ? R : each * blocks)", "HOLD > 0 && MANY == 0 ? parts : 1", 1]
-    block: ["MANY > 0 ? many_lanes : (HOLD > 0 ? threads : lanes)", "MANY > 0 ? stacked : (HOLD > 0 ? 1 : together)", 1]
-    cluster: ["HOLD > 0 ? 1 : blocks", 1, 1]
-    shared: "MANY > 0 ? vectors * 16 : 0"
-    args: [x, w, y, R, C, vectors, chunk, blocks, eps]
+    grid: [blocks, 1, 1]
+    block: ["LANES * GROUPS", 1, 1]
+    shared: smem
+    args: [x, w, y, R, eps]
 ---*/
 
-// A row is read once, by 16 bytes, and stays in registers, PER vectors of a thread. Vectors beyond these (of the widest rows
-// only) are read again for each pass. `together` narrow rows share a block; a wide row has a cluster of blocks.
+// A block walks over tiles (a wide row, or many short ones). The ring keeps DEPTH tiles in flight whatever the occupancy. A
+// thread reads its vectors of a slot conflict-free (neighbours read neighbouring 16 bytes); the barrier of the row's sum also
+// says that the slot was read, and the copy of the tile DEPTH later starts before the results are computed and stored.
 
-#include "rows.cuh"
-#include "teams.cuh"
+// With the ring, results that lie in the L2 cache when the kernel ends need not have been written to memory yet. Without it there
+// are few rows, and streaming stores measured 3 to 8 % faster.
+#if RING && STORES == STORES_plain
+#define STORE_HOW ""
+#define STORE_MORE(n)
+#elif RING && STORES == STORES_last
+#define STORE_HOW ".L2::cache_hint"
+#define STORE_MORE(n) ", %" #n
+#define KEEPS 1
+#else
+#define STORE_HOW ".cs"
+#define STORE_MORE(n)
+#endif
+#ifdef KEEPS
+#define STORE_POLICY , "l"(policy_last())
+#else
+#define STORE_POLICY
+#endif
+// Does a row fit the registers of its threads?
+#define KEPT (((COUNT + LANES - 1) / LANES) * ((WIDTH + 1) / 2) <= 16)
 
 namespace {
 
-__device__ __forceinline__ float squares_of(const Vector& x) {
-  float values[kVector], sum = 0.0f;
-  widen(x, values);
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) sum = fmaf(values[i], values[i], sum);
-  return sum;
-}
-__device__ __forceinline__ void finish(const Row& row, Element* y, int v, const Vector& x, const Vector& w,
-                                       float factor) {
-  float values[kVector], weights[kVector];
-  widen(x, values);
-  widen(w, weights);
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) values[i] *= factor * weights[i];
-  row.store(y, v, values);
+using Element = unsigned short;
+struct alignas(16) Vec {  // WIDTH elements in the first words
+  unsigned v[4];
+};
+constexpr int WORDS = (WIDTH + 1) / 2;
+constexpr int N = (COUNT + LANES - 1) / LANES;  // vectors of a thread and row
+
+__device__ __forceinline__ float low(unsigned v) { return __uint_as_float(v << 16); }
+__device__ __forceinline__ float high(unsigned v) { return __uint_as_float(v & 0xffff0000u); }
+__device__ __forceinline__ unsigned packed(float lo, float hi) {
+  unsigned v;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(hi), "f"(lo));
+  return v;
 }
 
-enum : int { kAhead = PREFETCH && PERSIST > 0, kEarly = ALIGNED && WEIGHTS == WEIGHTS_early && PER <= 4 };
+#define LOADER(NAME, HOW)                                                                        \
+  __device__ __forceinline__ Vec NAME(const Element* p) {                                        \
+    Vec a = {};                                                                                  \
+    if constexpr (WIDTH == 8) {                                                                  \
+      asm volatile("ld.global.nc" HOW ".v4.u32 {%0, %1, %2, %3}, [%4];"                          \
+                   : "=r"(a.v[0]), "=r"(a.v[1]), "=r"(a.v[2]), "=r"(a.v[3])                      \
+                   : "l"(p));                                                                    \
+    } else if constexpr (WIDTH == 4) {                                                           \
+      asm volatile("ld.global.nc" HOW ".v2.u32 {%0, %1}, [%2];" : "=r"(a.v[0]), "=r"(a.v[1]) : "l"(p)); \
+    } else if constexpr (WIDTH == 2) {                                                           \
+      asm volatile("ld.global.nc" HOW ".u32 %0, [%1];" : "=r"(a.v[0]) : "l"(p));                 \
+    } else {                                                                                     \
+      unsigned short h;                                                                          \
+      asm volatile("ld.global.nc" HOW ".u16 %0, [%1];" : "=h"(h) : "l"(p));                      \
+      a.v[0] = h;                                                                                \
+    }                                                                                            \
+    return a;                                                                                    \
+  }
+LOADER(load_once, ".L1::no_allocate")
+LOADER(load_kept, "")
+
+__device__ __forceinline__ unsigned long long policy_last() {
+  unsigned long long policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+// The kernel never reads what it stores, so that other accesses may pass these.
+__device__ __forceinline__ void store(Element* p, const Vec& a) {
+  if constexpr (WIDTH == 8) {
+    asm volatile("st.global" STORE_HOW ".v4.u32 [%0], {%1, %2, %3, %4}" STORE_MORE(5) ";"
+                 :
+                 : "l"(p), "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]) STORE_POLICY);
+  } else if constexpr (WIDTH == 4) {
+    asm volatile("st.global" STORE_HOW ".v2.u32 [%0], {%1, %2}" STORE_MORE(3) ";" : : "l"(p), "r"(a.v[0]), "r"(a.v[1]) STORE_POLICY);
+  } else if constexpr (WIDTH == 2) {
+    asm volatile("st.global" STORE_HOW ".u32 [%0], %1" STORE_MORE(2) ";" : : "l"(p), "r"(a.v[0]) STORE_POLICY);
+  } else {
+    asm volatile("st.global" STORE_HOW ".u16 [%0], %1" STORE_MORE(2) ";"
+                 :
+                 : "l"(p), "h"(static_cast<unsigned short>(a.v[0])) STORE_POLICY);
+  }
+}
+
+__device__ __forceinline__ float squares_of(const Vec& a) {
+  float q0 = 0.0f, q1 = 0.0f;
+#pragma unroll
+  for (int i = 0; i < WORDS; ++i) {
+    q0 = fmaf(low(a.v[i]), low(a.v[i]), q0);
+    q1 = fmaf(high(a.v[i]), high(a.v[i]), q1);
+  }
+  return q0 + q1;
+}
+
+__device__ __forceinline__ Vec scaled(const Vec& a, const Vec& g, float factor) {
+  Vec o = {};
+#pragma unroll
+  for (int i = 0; i < WORDS; ++i)
+    o.v[i] = packed(low(a.v[i]) * factor * low(g.v[i]), high(a.v[i]) * factor * high(g.v[i]));
+  return o;
+}
+
+// Is vector i = j * LANES + lane in the row? Known when it is compiled, but for the last j.
+__device__ __forceinline__ bool inside(int j, int i) { return (j + 1) * LANES <= COUNT || i < COUNT; }
+
+// A tile of one row always exists: then there are no predicates in the code.
+__device__ __forceinline__ bool exists(int row, int R) { return GROUPS * ROWS == 1 || row < R; }
+
+__device__ __forceinline__ float lanes_sum(float v) {
+#pragma unroll
+  for (int m = (LANES < 32 ? LANES : 32) / 2; m > 0; m /= 2) v += __shfl_xor_sync(0xffffffffu, v, m);
+  return v;
+}
+
+// Over the LANES threads of a row; with a block barrier if these are more than a warp.
+__device__ __forceinline__ float row_sum(float v, float* partial) {
+  v = lanes_sum(v);
+  if constexpr (LANES > 32) {
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = v;
+    __syncthreads();
+    constexpr int WARPS = LANES / 32;
+    float t[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+    for (int i = 0; i + 4 <= WARPS; i += 4) {
+      const float4 four = *reinterpret_cast<const float4*>(partial + i);
+      t[0] += four.x;
+      t[1] += four.y;
+      t[2] += four.z;
+      t[3] += four.w;
+    }
+#pragma unroll
+    for (int i = WARPS / 4 * 4; i < WARPS; ++i) t[i % 4] += partial[i];
+    v = (t[0] + t[1]) + (t[2] + t[3]);
+  }
+  return v;
+}
+
+__device__ __forceinline__ float factor_of(float sum, float eps) { return rsqrtf(sum * (1.0f / C) + eps); }
+
+#if RING
+constexpr int TILE = GROUPS * ROWS;  // rows
+constexpr int BYTES = 2 * TILE * C;  // of a tile
+
+// A tile of x into a slot of the ring: rows are contiguous, so it is one copy.
+__device__ __forceinline__ void fetch(const Element* x, int R, int tile, unsigned to, unsigned bar) {
+  const int left = R - tile * TILE;
+  const unsigned bytes = static_cast<unsigned>(left < TILE ? left : TILE) * (2 * C);
+  const long long at = static_cast<long long>(tile) * TILE * C;
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" : : "r"(bar), "r"(bytes) : "memory");
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               :
+               : "r"(to), "l"(x + at), "r"(bytes), "r"(bar)
+               : "memory");
+}
+
+__device__ __forceinline__ void await(unsigned bar, unsigned parity) {
+  unsigned done = 0;
+  while (done == 0) {
+    asm volatile(
+        "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(bar), "r"(parity)
+        : "memory");
+  }
+}
+
+__device__ __forceinline__ Vec get(const unsigned char* p) {
+  const uint4 u = *reinterpret_cast<const uint4*>(p);
+  return Vec{{u.x, u.y, u.z, u.w}};
+}
+#endif
 
 }  // namespace
 
-#if MANY > 0
-
-// Straight on, blockDim.y rows in a block, HOLD vectors a thread, weights in shared memory: 40 registers, so that two blocks of
-// 768 threads fit, or 6 of 256. Middle shapes have all their rows at once, large ones take several waves.
-extern "C" __global__ void __launch_bounds__(768, 2)
-    rmsnorm(const Element* x, const Element* w, Element* y, int R, int C, int vectors, int chunk, int blocks,
-            float eps) {
-  extern __shared__ __align__(16) uint4 weights[];  // `vectors` of them
-  __shared__ float slots[32];
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, stride = static_cast<int>(blockDim.x);
-  const int warps = stride / 32, level = static_cast<int>(threadIdx.y);
-  const int row = static_cast<int>(blockIdx.x) * static_cast<int>(blockDim.y) + level;
-  const int mine = row < R ? vectors : 0;
-  const int begin = row * C;
-  if (level == 0) {
-#pragma unroll
-    for (int i = 0; i < HOLD; ++i) {
-      const int v = thread + i * stride;
-      if (v < vectors)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                         static_cast<unsigned>(__cvta_generic_to_shared(weights + v))),
-                     "l"(w + v * kVector)
-                     : "memory");
+extern "C" __global__ void __launch_bounds__(LANES * GROUPS)
+    rmsnorm(const Element* x, const Element* w, Element* y, int R, float eps) {
+#if RING
+  extern __shared__ __align__(128) unsigned char ring[];
+  __shared__ __align__(8) unsigned long long full[DEPTH];
+  __shared__ __align__(16) float partial[2][32];
+  const unsigned bars = static_cast<unsigned>(__cvta_generic_to_shared(full));
+  const unsigned slots = static_cast<unsigned>(__cvta_generic_to_shared(ring));
+  const int total = (R + TILE - 1) / TILE, step = gridDim.x;
+  const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;
+  if (threadIdx.x == 0) {
+    for (int d = 0; d < DEPTH; ++d)
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" : : "r"(bars + 8 * d) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+    for (int d = 0; d < DEPTH; ++d) {
+      const int tile = static_cast<int>(blockIdx.x) + d * step;
+      if (tile < total) fetch(x, R, tile, slots + d * BYTES, bars + 8 * d);
     }
   }
-  Vector now[HOLD];
+  Vec g[N];  // w stays in registers
 #pragma unroll
-  for (int i = 0; i < HOLD; ++i) {
-    const int v = thread + i * stride;
-    now[i].whole = make_uint4(0, 0, 0, 0);
-    if (v < mine) now[i].whole = load_whole(x + begin + v * kVector);
+  for (int j = 0; j < N; ++j) {
+    g[j] = Vec{};
+    if (inside(j, j * LANES + lane)) g[j] = load_kept(w + (j * LANES + lane) * WIDTH);
   }
-  // The weights, which were asked for first, are there for all rows; nothing waits for x here. The thread of a block's only
-  // row uses the weights that it has copied itself.
-  asm volatile("cp.async.wait_all;" ::: "memory");
-  if (blockDim.y > 1) __syncthreads();
-
-  float sum = 0.0f;
-#pragma unroll
-  for (int i = 0; i < HOLD; ++i) sum += squares_of(now[i]);
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
-  if (lane == 0) slots[level * warps + thread / 32] = sum;
-  asm volatile("bar.sync %0, %1;" ::"r"(level + 1), "r"(stride) : "memory");  // of this row only
-  sum = lane < warps ? slots[level * warps + lane] : 0.0f;  // at most 16 warps
-#pragma unroll
-  for (int distance = 8; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
-  sum = __shfl_sync(0xffffffffu, sum, 0);
-  const float factor = rsqrtf(sum / C + eps);
-#pragma unroll
-  for (int i = 0; i < HOLD; ++i) {
-    const int v = thread + i * stride;
-    if (v < mine) {
-      Vector weight;
-      weight.whole = weights[v];
-      float values[kVector], factors[kVector];
-      widen(now[i], values);
-      widen(weight, factors);
-#pragma unroll
-      for (int j = 0; j < kVector; ++j) values[j] *= factor * factors[j];
-      store_whole(y + begin + v * kVector, narrow(values).whole);
-    }
-  }
-}
-
-#elif HOLD > 0
-
-// Few rows: block (row, part) sums the complete row, HOLD vectors a thread, and writes the vectors from part * chunk on.
-extern "C" __global__ void __launch_bounds__(512)
-    rmsnorm(const Element* x, const Element* w, Element* y, int R, int C, int vectors, int chunk, int blocks,
-            float eps) {
-  __shared__ float slots[16];
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, stride = static_cast<int>(blockDim.x);
-  const int begin = static_cast<int>(blockIdx.x) * C, part = static_cast<int>(blockIdx.y) * chunk;
-  Vector now[HOLD], weight[HOLD];
-#pragma unroll
-  for (int i = 0; i < HOLD; ++i) {
-    const int v = thread + i * stride;
-    now[i].whole = make_uint4(0, 0, 0, 0);
-    if (v < vectors) now[i].whole = load_whole(x + begin + v * kVector);
-  }
-#pragma unroll
-  for (int i = 0; i < HOLD; ++i) {
-    const int v = thread + i * stride;
-    weight[i].whole = make_uint4(0, 0, 0, 0);
-    if (v < vectors && v >= part && v < part + chunk)
-      weight[i].whole = *reinterpret_cast<const uint4*>(w + v * kVector);
-  }
-  float sum = 0.0f;
-#pragma unroll
-  for (int i = 0; i < HOLD; ++i) sum += squares_of(now[i]);
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
-  if (lane == 0) slots[thread / 32] = sum;
   __syncthreads();
-  sum = lane < stride / 32 ? slots[lane] : 0.0f;  // at most 16 warps
+  int slot = 0, flip = 0;
+  unsigned parity = 0;
+  for (int tile = blockIdx.x; tile < total; tile += step) {
+    await(bars + 8 * slot, parity);
+    const unsigned char* const from = ring + slot * BYTES;
+    const int first = tile * TILE + group;
+    Vec a[ROWS][N];
+    float sum[ROWS];
 #pragma unroll
-  for (int distance = 8; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
-  sum = __shfl_sync(0xffffffffu, sum, 0);
-  const float factor = rsqrtf(sum / C + eps);
+    for (int k = 0; k < ROWS; ++k) {
+      const int row = first + k * GROUPS;
+      sum[k] = 0.0f;
 #pragma unroll
-  for (int i = 0; i < HOLD; ++i) {
-    const int v = thread + i * stride;
-    if (v < vectors && v >= part && v < part + chunk) {
-      float values[kVector], weights[kVector];
-      widen(now[i], values);
-      widen(weight[i], weights);
+      for (int j = 0; j < N; ++j) {
+        const int i = j * LANES + lane;
+        a[k][j] = Vec{};
+        if (exists(row, R) && inside(j, i)) {
+          const unsigned char* const p = from + ((k * GROUPS + group) * C + i * WIDTH) * 2;
+          a[k][j] = get(p);
+          sum[k] += squares_of(a[k][j]);
+        }
+      }
+    }
+    // ROWS is 1 if row_sum has a barrier; otherwise there is one here. After it the slot is free.
 #pragma unroll
-      for (int j = 0; j < kVector; ++j) values[j] *= factor * weights[j];
-      store_whole(y + begin + v * kVector, narrow(values).whole);
+    for (int k = 0; k < ROWS; ++k) sum[k] = row_sum(sum[k], partial[flip]);
+    if constexpr (LANES <= 32) __syncthreads();
+    if (threadIdx.x == 0 && tile + DEPTH * step < total)
+      fetch(x, R, tile + DEPTH * step, slots + slot * BYTES, bars + 8 * slot);
+#pragma unroll
+    for (int k = 0; k < ROWS; ++k) {
+      const int row = first + k * GROUPS;
+      const long long base = static_cast<long long>(row) * C;
+      const float factor = factor_of(sum[k], eps);
+#pragma unroll
+      for (int j = 0; j < N; ++j) {
+        const int i = j * LANES + lane;
+        if (exists(row, R) && inside(j, i)) store(y + base + i * WIDTH, scaled(a[k][j], g[j], factor));
+      }
+    }
+    flip ^= 1;
+    if (++slot == DEPTH) {
+      slot = 0;
+      parity ^= 1;
     }
   }
-}
-
 #else
-
-extern "C" __global__ void __launch_bounds__(BLOCK > WIDE ? BLOCK : WIDE)
-    rmsnorm(const Element* x, const Element* w, Element* y, int R, int C, int vectors, int groups, int blocks,
-            float eps) {
-  __shared__ float slots[2 * Team::kSlots];
-  Team team(slots, blocks);
-  const int first = blockIdx.x % blocks * blockDim.x + threadIdx.x, stride = blockDim.x * blocks;
-  const int step = gridDim.x / blocks;
-  const auto read = [&](const Element* tensor, Vector(&to)[PER], int group) {
-    const int index = group * blockDim.y + threadIdx.y;
-    const Row row(index, C);
+  __shared__ __align__(16) float partial[2][32];
+#if KEPT
+  const int lane = threadIdx.x % LANES;
+  const int first = blockIdx.x * (GROUPS * ROWS) + threadIdx.x / LANES;
+  Vec a[ROWS][N], g[N];
 #pragma unroll
-    for (int i = 0; i < PER; ++i) {
-      to[i].whole = make_uint4(0, 0, 0, 0);
-      if (index < R && first + i * stride < vectors) to[i] = row.load(tensor, first + i * stride, Element{});
-    }
-  };
-  const auto read_shared = [&](const Element* tensor, Vector(&to)[kEarly ? PER : 1]) {
+  for (int k = 0; k < ROWS; ++k) {
+    const int row = first + k * GROUPS;
+    const long long base = static_cast<long long>(row) * C;
 #pragma unroll
-    for (int i = 0; i < (kEarly ? PER : 0); ++i)
-      if (first + i * stride < vectors) to[i] = Row(0, C).load_shared(tensor, first + i * stride);
-  };
-
-  Vector now[PER], next[PER], weight[kEarly ? PER : 1];
-  int group = blockIdx.x / blocks;
-  if (kAhead) read(x, now, group);
-  read_shared(w, weight);
-  for (; group < groups; group += step) {
-    if (!kAhead)
-      read(x, now, group);
-    else if (group + step < groups)
-      read(x, next, group + step);
-    const int index = group * blockDim.y + threadIdx.y;
-    const Row row(index, C);
-    const int end = index < R ? vectors : 0;
-
-    float sum = 0.0f;
-#pragma unroll
-    for (int i = 0; i < PER; ++i) sum += squares_of(now[i]);
-    for (int v = first + PER * stride; v < end; v += stride) sum += squares_of(row.load(x, v, Element{}));
-    const float factor = rsqrtf(team.reduce(sum, 0.0f, Sum()) / C + eps);
-
-#pragma unroll
-    for (int i = 0; i < PER; ++i) {
-      const int v = first + i * stride;
-      if (v < end) finish(row, y, v, now[i], kEarly ? weight[kEarly ? i : 0] : row.load_shared(w, v), factor);
-    }
-    for (int v = first + PER * stride; v < end; v += stride)
-      finish(row, y, v, row.load(x, v, Element{}), row.load_shared(w, v), factor);
-    if (kAhead) {
-#pragma unroll
-      for (int i = 0; i < PER; ++i) now[i] = next[i];
+    for (int j = 0; j < N; ++j) {
+      const int i = j * LANES + lane;
+      a[k][j] = Vec{};
+      if (exists(row, R) && inside(j, i)) a[k][j] = load_once(x + base + i * WIDTH);
     }
   }
-  team.end();
-}
-
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    g[j] = Vec{};
+    if (inside(j, j * LANES + lane)) g[j] = load_kept(w + (j * LANES + lane) * WIDTH);
+  }
+  float sum[ROWS];
+#pragma unroll
+  for (int k = 0; k < ROWS; ++k) {
+    sum[k] = 0.0f;
+#pragma unroll
+    for (int j = 0; j < N; ++j) sum[k] += squares_of(a[k][j]);
+  }
+#pragma unroll
+  for (int k = 0; k < ROWS; ++k) sum[k] = row_sum(sum[k], partial[0]);  // ROWS is 1 if there is a barrier
+#pragma unroll
+  for (int k = 0; k < ROWS; ++k) {
+    const int row = first + k * GROUPS;
+    const long long base = static_cast<long long>(row) * C;
+    const float factor = factor_of(sum[k], eps);
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      const int i = j * LANES + lane;
+      if (exists(row, R) && inside(j, i)) store(y + base + i * WIDTH, scaled(a[k][j], g[j], factor));
+    }
+  }
+#else
+  // Wider than the registers (then GROUPS and ROWS are 1): x is read twice.
+  int flip = 0;
+  for (int row = blockIdx.x; row < R; row += gridDim.x, flip ^= 1) {
+    const long long base = static_cast<long long>(row) * C;
+    float sum = 0.0f;
+    for (int i = threadIdx.x; i < COUNT; i += LANES) sum += squares_of(load_kept(x + base + i * WIDTH));
+    const float factor = factor_of(row_sum(sum, partial[flip]), eps);
+    for (int i = threadIdx.x; i < COUNT; i += LANES)
+      store(y + base + i * WIDTH, scaled(load_kept(x + base + i * WIDTH), load_kept(w + i * WIDTH), factor));
+  }
 #endif
+#endif
+}

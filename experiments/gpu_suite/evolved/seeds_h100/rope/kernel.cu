@@ -7,6 +7,7 @@ requires: "D % 16 == 0"
 tunables:
   THREADS: {values: [64, 128, 256, 512], default: 64}
   RESIDENT: {values: [1024, 1536, 2048], default: 1024}  # threads of a multiprocessor that the registers must allow
+  HELD_MIB: {values: [0, 24, 48, 1024], default: 48}     # MiB at the end of the results that leave L2 last; 1024: all
 let:
   piece: "16 / element_bytes"
   PIECES: "E / piece"                          # of half a head
@@ -38,6 +39,17 @@ struct alignas(16) Floats {
   float value[kPiece];
 };
 
+// A write that leaves L2 last: what still lies there when the kernel ends goes to memory later.
+__device__ __forceinline__ void hold(DTYPE* to, const Piece& from) {
+  const uint4 words = *reinterpret_cast<const uint4*>(&from);
+  unsigned long long policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;"
+               :
+               : "l"(to), "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w), "l"(policy)
+               : "memory");
+}
+
 }  // namespace
 
 // All tensors together have at most 339.9 MB: 32 bits hold any index.
@@ -68,6 +80,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS)
     b.value[i] = DTYPE(v * c.value[i] + u * s.value[i]);
   }
   DTYPE* const out = (query ? q_out : k_out) + base;
+#if HELD_MIB > 0
+  // A thread writes 32 bytes, in the order of the tokens; negative if all results are held.
+  if (static_cast<int>(item) >= work - HELD_MIB * 32768) {
+    hold(out, a);
+    hold(out + kHalf, b);
+    return;
+  }
+#endif
   *reinterpret_cast<Piece*>(out) = a;
   *reinterpret_cast<Piece*>(out + kHalf) = b;
 }

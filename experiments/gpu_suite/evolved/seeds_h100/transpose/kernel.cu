@@ -8,7 +8,7 @@ tunables:
   THREADS: {values: [128, 256, 512], default: 256}
   ORDER: {values: [along_x, along_y], default: along_x}  # of the tiles: neighbours read, or write, the same rows
   LOADS: {values: [plain, streaming, once], default: plain}  # once: not in L1, the first to leave L2
-  STORES: {values: [plain, streaming], default: plain}
+  STORES: {values: [plain, streaming, last], default: last}  # last: the last to leave L2
 constraints:
   - "TILE * (TILE + 1) * 4 <= smem_max"
   - "THREADS <= TILE * TILE / 8"
@@ -65,6 +65,15 @@ __device__ __forceinline__ uint4 load_whole(const Element* from) {
 }
 __device__ __forceinline__ void store_whole(Element* to, uint4 value) {
   uint4* const address = reinterpret_cast<uint4*>(to);
+  if (STORES == STORES_last) {
+    // No clobber of memory: nothing reads y here, and reads of shared memory may pass these writes.
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;"
+                 :
+                 : "l"(address), "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w), "l"(policy));
+    return;
+  }
   if (STORES == STORES_streaming)
     __stcs(address, value);
   else
