@@ -9,6 +9,11 @@
 # CULTIVAR names a program that is built already; otherwise ./cultivar builds it. STEPS names the steps to run (all). summary.txt has
 # the outcome; the exit code is 1 if something failed, 77 if there is no driver. What this machine cannot do is left out with its reason.
 set -u
+case ${1:-} in -h | --help) sed -n 2,10p "$0"; exit 0 ;; esac
+steps="build verify pytorch beside_pytorch avo_mha d64 decode backward"
+for each in ${STEPS:-}; do
+  case " $steps " in *" $each "*) ;; *) echo "reproduce.sh: STEPS: there is no step $each; the steps are $steps" >&2; exit 2 ;; esac
+done
 here=$(cd "$(dirname "$0")" && pwd)
 best=$here/best build=$here/best/build python=${PYTHON:-python3}
 [ -f "$best/bundle.json" ] || { echo "reproduce.sh: there is no $best: cultivar export writes it" >&2; exit 2; }
