@@ -64,20 +64,22 @@ std::vector<SuiteRow> write_table(const Suite& suite, const fs::path& folder, co
   return rows;
 }
 
-void check(const Suite& suite, const Output& output) {
+void check(const Suite& suite, const std::vector<const SuiteTask*>& chosen, const Output& output) {
   nlohmann::json tasks = nlohmann::json::array();
   double seconds = 0.0;
-  for (const SuiteTask& task : suite.tasks) {
-    output.line(fmt::format("{}: {} on {}, workloads {}{}", task.name, task.config.task->name,
-                            name_of(task.config.target), task.config.workloads,
-                            task.config.budget.wall_s > 0 ? ", " + duration(task.config.budget.wall_s) : ""));
-    tasks.push_back(check_sources(task.config, output));
-    tasks.back()["budget_s"] = task.config.budget.wall_s;
-    seconds += task.config.budget.wall_s;
+  for (const SuiteTask* task : chosen) {
+    const Config& config = task->config;
+    output.line(fmt::format("{}: {} on {}, workloads {}{}", task->name, config.task->name,
+                            name_of(config.target), config.workloads,
+                            config.budget.wall_s > 0 ? ", " + duration(config.budget.wall_s) : ""));
+    tasks.push_back(check_sources(config, output));
+    tasks.back()["budget_s"] = config.budget.wall_s;
+    seconds += config.budget.wall_s;
   }
   output.facts({{"suite", suite.name}, {"tasks", tasks}, {"seconds", seconds}});
-  output.line(
-      fmt::format("The suite is valid: {} tasks, {} of search.", suite.tasks.size(), duration(seconds)));
+  output.line(fmt::format("The suite is valid: {}{} task{}, {} of search.", chosen.size(),
+                          chosen.size() < suite.tasks.size() ? fmt::format(" of {}", suite.tasks.size()) : "",
+                          suite.tasks.size() == 1 ? "" : "s", duration(seconds)));
 }
 
 // The tasks that --only names; all if it is not given.
@@ -185,7 +187,7 @@ int suite_command(const Arguments& arguments) {
       check_programs(task->config, installation, found);
     }
   if (only_check) {
-    check(suite, output);
+    check(suite, tasks, output);
     return 0;
   }
 

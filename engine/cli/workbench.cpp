@@ -84,6 +84,16 @@ TargetChoice parse_target(const InstallationPaths& installation, const std::stri
   return choice;
 }
 
+namespace {
+// A cache that cannot be written says nothing about the kernel.
+tl::expected<Compiled, Evaluation> not_the_caches(tl::expected<Compiled, Evaluation> compiled) {
+  if (!compiled && compiled.error().host_fault == HostFault::cache_unwritable)
+    throw std::runtime_error(fmt::format("{}: {}. CULTIVAR_CACHE names another folder for it",
+                                         compiled.error().reason, compiled.error().diagnostics));
+  return compiled;
+}
+}  // namespace
+
 Workbench::Workbench(const InstallationPaths& installation, const Task& task, TargetChoice target, bool runs)
     : task_(task),
       target_(target.kind),
@@ -122,7 +132,7 @@ tl::expected<Compiled, Evaluation> Workbench::compile(const Variant& variant,
   if (!std::exchange(warned_, true))
     if (const std::string weakness = compiler_.compiler_info().weakness; !weakness.empty())
       notify("Warning: {}.\n", weakness);
-  return compiler_.compile(variant, workloads, breadth);
+  return not_the_caches(compiler_.compile(variant, workloads, breadth));
 }
 
 Compiled Workbench::contender(const NamedSource& source, const std::vector<Workload>& workloads) {
@@ -134,7 +144,7 @@ Compiled Workbench::contender(const NamedSource& source, const std::vector<Workl
     throw InputError(fmt::format(
         "{} claims no workload of this set (its manifest requires: {}); choose another set with --workloads",
         source.origin, variant->manifest.requires_ ? variant->manifest.requires_->text() : "nothing"));
-  auto compiled = compiler_.compile(*variant, mine);
+  auto compiled = not_the_caches(compiler_.compile(*variant, mine));
   if (!compiled)
     throw std::runtime_error(in_words_of(
         source, fmt::format("{} is rejected at {}: {}\n{}", source.origin, name_of(compiled.error().stage),

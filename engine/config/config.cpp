@@ -11,6 +11,7 @@
 #include "engine/config/settings.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/system/json_text.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
@@ -445,7 +446,10 @@ Config parse_config(const std::string& text, const std::string& origin, const fs
 
 Config load_config(const fs::path& file, const std::vector<std::string>& overrides,
                    const Installation& installation) {
-  return config_of(read_yaml(file), fs::absolute(file).parent_path(), overrides, installation);
+  const YamlNode root = read_yaml(file);
+  if (YamlMap map = root.map(); map.has("tasks") && !map.has("task"))
+    map.require("tasks").fail(fmt::format("this is a suite: cultivar suite {}", shell_word(file.string())));
+  return config_of(root, fs::absolute(file).parent_path(), overrides, installation);
 }
 
 std::string to_yaml(const Config& c) {

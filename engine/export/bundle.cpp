@@ -340,6 +340,7 @@ Expected<ExportReport> export_bundle(const ExportRequest& request) {
   });
   try {
     fs::remove_all(partial);
+    fs::create_directories(partial);
     auto contents = compose(request, ids, partial / ".scratch");
     if (!contents) return tl::make_unexpected(contents.error());
     fs::remove_all(partial / ".scratch");
@@ -365,9 +366,9 @@ Expected<ExportReport> export_bundle(const ExportRequest& request) {
     settle();
     return report;
   } catch (const fs::filesystem_error& error) {
-    return failure(
-        "export",
-        fmt::format("{}; check that the folder is writable, or choose another one with --out", error.what()));
+    return failure("export", fmt::format("cannot write {}: {}; check that the folder is writable, or choose "
+                                         "another one with --out",
+                                         out.string(), error.code().message()));
   }
 }
 

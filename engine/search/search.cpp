@@ -397,7 +397,11 @@ Expected<fs::path> submit_variant(const fs::path& run_folder, const std::string&
   const auto variant = make_variant(source, load_task(folder.tasks() / facts.task_name), configuration);
   if (!variant) throw InputError(variant.error().text());
   if (const auto fits = check_target(*variant, target_named(facts.target)); !fits)
-    throw InputError(fits.error().text());
+    throw InputError(ManifestError{
+        fits.error().line, fmt::format("target: the variant is for {0}, but this run's target is {1} (submit "
+                                       "it to a run with target {0}, or write the kernel for {1})",
+                                       name_of(variant->manifest.target), facts.target)}
+                         .text());
   if (const auto twin = twin_of(*record, variant->id); twin && !(again && twin->rejected))
     return failure(
         "submit",

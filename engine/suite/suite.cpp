@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "evaluators/system/json_text.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
 
 namespace cultivar {
@@ -53,6 +54,8 @@ std::string complaints(const std::vector<std::pair<std::string, std::string>>& w
 Suite load_suite(const fs::path& file, const std::vector<std::string>& overrides,
                  const Installation& installation) {
   YamlMap map = read_yaml(file).map();
+  if (map.has("task") && !map.has("tasks"))
+    map.require("task").fail(fmt::format("this is one search: cultivar run {}", shell_word(file.string())));
   Suite suite;
   suite.name = read_folder_name(map.require("name"));
   const auto common = map.optional("common");

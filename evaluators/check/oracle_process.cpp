@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <optional>
 #include <thread>
@@ -36,7 +37,7 @@ using Function = void (*)(const ReferenceArgs& args, std::int64_t row, double* o
 
 // Shared with the child. The child may write anything there: only the results are used, as numbers.
 struct alignas(64) Board {
-  enum State : int { failed, no_filter, not_loaded, missing, done };
+  enum State : int { failed, no_filter, not_loaded, missing, threw, done };
   std::atomic<int> state{failed};
   char trouble[400] = {};
 };
@@ -136,7 +137,11 @@ class Calculation {
 
   void work() {
     for (std::size_t i; (i = next_.fetch_add(1)) < rows_.size();) {
-      function_(*rows_[i].args, rows_[i].row, out_ + rows_[i].value);
+      try {
+        function_(*rows_[i].args, rows_[i].row, out_ + rows_[i].value);
+      } catch (const std::exception& error) {
+        finish(Board::threw, error.what());
+      }
       if (done_.fetch_add(1) + 1 == rows_.size()) done_.notify_all();
     }
   }
@@ -198,6 +203,8 @@ Expected<Board::State> calculate(const OracleCall& call, std::span<const OracleR
       return static_cast<Board::State>(state);
     case Board::not_loaded:
       return failure("oracle", fmt::format("cannot load the oracle: {}", board.trouble));
+    case Board::threw:
+      return failure("oracle", fmt::format("{} failed: {}", what, board.trouble));
     case Board::no_filter:
       return failure("oracle",
                      fmt::format("this system cannot isolate the oracle (seccomp): {}", board.trouble));

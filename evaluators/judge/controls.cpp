@@ -123,7 +123,9 @@ Expected<void> check_built_in(const Task& task, const Bed& bed) {
     const OutputLayout& output = bed.layout().outputs()[t];
     double sum = 0.0, least = INFINITY, greatest = -INFINITY;
     std::int64_t count = 0;
+    bool any_number = false;
     bed.changed(t, [&](double v, std::size_t) {
+      any_number |= !std::isnan(v);
       if (std::isfinite(v)) sum += v, ++count, least = std::min(least, v), greatest = std::max(greatest, v);
       return v;
     });
@@ -131,6 +133,12 @@ Expected<void> check_built_in(const Task& task, const Bed& bed) {
     const auto accepts = [&](const char* what) {
       return passes(task, fmt::format("{} for {}", what, output.name), bed.name());
     };
+    if (!any_number)
+      return failure(
+          "controls",
+          fmt::format("reference_row of task {} gives only NaN for {} on {}: correct {} (args.number "
+                      "of an unknown name is NaN)",
+                      task.name, output.name, bed.name(), (task.folder / "reference.cpp").string()));
     if (!bed.refuses(bed.changed(t, [](double, std::size_t) { return 0.0; }))) return accepts("zeros");
     if (least < greatest && !bed.refuses(bed.changed(t, [&](double, std::size_t) { return mean; })))
       return accepts("the mean of the output in every element");

@@ -15,6 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
+#include <string>
 
 enum class ReferenceType : int { other, f32, f16, bf16 };
 
@@ -180,8 +182,8 @@ struct ReferenceArgs {
     return nullptr;
   }
   const double* tensor(const char* name) const {
-    const ReferenceTensor* const found = find(name);
-    return found == nullptr ? nullptr : found->values;
+    if (const ReferenceTensor* const found = find(name)) return found->values;
+    throw std::invalid_argument("there is no input '" + std::string(name) + "'");
   }
   double number(const char* name) const {
     for (int i = 0; i < number_count; ++i)

@@ -108,6 +108,21 @@ class Reader {
     return expression;
   }
 
+  // Refuses what has no value whatever the numbers are, such as R / 0.
+  Expression default_of(const YamlNode& node) {
+    Expression expression = known(node);
+    std::string why;
+    for (const double first : {0.0, 1.0, 64.0}) {
+      Bindings values;
+      for (std::size_t i = 0; i < numbers_.size(); ++i)
+        values[numbers_[i]] = first + static_cast<double>(i) * (first > 1.0 ? 8.0 : 0.0);
+      const auto value = expression.evaluate(values);
+      if (value) return expression;
+      why = value.error().message;
+    }
+    node.fail(why);
+  }
+
   // A number, or an expression over dimensions and parameters.
   void read_number(const std::optional<YamlNode>& node, double& number,
                    std::optional<Expression>& expression) {
@@ -153,7 +168,7 @@ class Reader {
       Dimension dimension{name_at(key, value), "", std::nullopt};
       YamlMap map = value.map();
       dimension.about = map.require("about").prose();
-      if (const auto fallback = map.optional("default")) dimension.fallback = known(*fallback);
+      if (const auto fallback = map.optional("default")) dimension.fallback = default_of(*fallback);
       map.finish();
       claim(value, key);
       numbers_.push_back(key);
@@ -171,7 +186,7 @@ class Reader {
       const YamlNode type = map.require("type");
       parameter.flag = type.string() == "flag";
       parameter.type = parameter.flag ? Dtype::i32 : dtype_of(type);
-      if (const auto fallback = map.optional("default")) parameter.fallback = known(*fallback);
+      if (const auto fallback = map.optional("default")) parameter.fallback = default_of(*fallback);
       if (const auto optional = map.optional("optional")) parameter.optional = optional->boolean();
       if (parameter.optional && !parameter.fallback) value.fail("an optional parameter needs a default");
       map.finish();

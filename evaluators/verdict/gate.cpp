@@ -46,10 +46,10 @@ void check(const std::vector<Pilot>& pilots, std::size_t workloads) {
 // it in a quarter of all cases at most.
 constexpr double kPromising = 4.0;
 
-// A log ratio as text: "1.02 % faster", "0.31 % slower".
+// A log ratio of speeds as text: "1.02 % faster", "0.31 % slower".
 std::string in_words(double log_ratio) {
-  const double percent = 100.0 * std::expm1(std::fabs(log_ratio));
-  return fmt::format("{:.2f} % {}", percent, log_ratio >= 0.0 ? "faster" : "slower");
+  return fmt::format("{:.2f} % {}", 100.0 * std::fabs(std::expm1(log_ratio)),
+                     log_ratio >= 0.0 ? "faster" : "slower");
 }
 
 }  // namespace

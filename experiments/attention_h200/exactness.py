@@ -1,8 +1,16 @@
 """rms and maximum error against fp64 of an exported attention kernel and of PyTorch's flash and cuDNN backends, on inputs that
 trained models have.    python3 exactness.py BUNDLE [BUNDLE...]"""
-import importlib.util, pathlib, sys, torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention as sdpa
+import pathlib, sys
+if len(sys.argv) < 2 or {"-h", "--help"} & set(sys.argv[1:]):
+    asked = len(sys.argv) > 1
+    print(__doc__, file=sys.stdout if asked else sys.stderr)
+    sys.exit(0 if asked else 2)
+try:
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention as sdpa
+except ImportError as error:
+    sys.exit("exactness.py: %s has no PyTorch of version 2.3 or newer (%s)" % (sys.executable, error))
 
 def module(path):
     sys.path.insert(0, str(path / "pytorch"))

@@ -17,6 +17,9 @@ import sys
 import time
 import types
 
+if {"-h", "--help"} & set(sys.argv[1:]):
+    print(__doc__)
+    sys.exit(0)
 if len(sys.argv) < 2:
     print(__doc__, file=sys.stderr)
     sys.exit(2)
@@ -71,7 +74,18 @@ def alone(work):
     return statistics.median(times), min(times)
 
 
-module = load(sys.argv[1])
+def refuse(error):
+    sys.exit("host_time.py: " + " ".join(str(error).split()))
+
+
+def call():
+    return module._call(tensors, numbers)
+
+
+try:
+    module = load(sys.argv[1])
+except (ImportError, OSError) as error:  # not built
+    refuse(error)
 try:
     given = {name: float(value) for name, value in (each.split("=") for each in sys.argv[2:])}
 except ValueError:
@@ -81,14 +95,14 @@ if not names.issuperset(given):
     sys.exit("host_time.py: this bundle has no %s; it has %s" % (", ".join(set(given) - names), ", ".join(sorted(names))))
 whole = {name: int(value) if value == int(value) else value for name, value in given.items()}
 numbers = tuple(whole.get(name, 1 if is_dimension else None) for name, is_dimension in module.NUMBERS)
-tensors = tuple(torch.zeros([whole.get(d, 1) for d in dimensions], dtype=dtype, device=module.TARGET)
-                for _, dtype, dimensions in module.INPUTS)
+try:
+    tensors = tuple(torch.zeros([whole.get(d, 1) for d in dimensions], dtype=dtype, device=module.TARGET)
+                    for _, dtype, dimensions in module.INPUTS)
+    call()
+except (AssertionError, RuntimeError, TypeError, ValueError) as error:  # no device, or shapes that the kernel does not have
+    refuse(error)
 NOTHING = 0.0
 NOTHING = min(loops(lambda: None))
-
-
-def call():
-    return module._call(tensors, numbers)
 
 
 def empty_operator(outputs):

@@ -61,6 +61,13 @@ BOOST_AUTO_TEST_CASE(the_cache_may_be_another_folder) {
   ::unsetenv("CULTIVAR_CACHE");
   BOOST_TEST(done.exit == 0, done.err);
   BOOST_TEST((fs::exists(cache) && !fs::is_empty(cache)));
+
+  ::setenv("CULTIVAR_CACHE", "/proc/none", 1);
+  const auto unwritable = run({"evaluate", "softmax", "naive", "--stop-after", "compile"});
+  ::unsetenv("CULTIVAR_CACHE");
+  BOOST_TEST(unwritable.exit == 1);
+  BOOST_TEST(contains(unwritable.err, "CULTIVAR_CACHE names another folder"), unwritable.err);
+  BOOST_TEST(!contains(unwritable.out + unwritable.err, "rejected"), unwritable.out + unwritable.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_name_that_is_nearly_right_is_answered_with_what_was_meant) {
@@ -145,6 +152,15 @@ BOOST_AUTO_TEST_CASE(a_bad_configuration_is_refused_with_file_line_and_the_neare
   BOOST_TEST(result.exit == 2);
   BOOST_TEST(contains(result.err, "small"));
   BOOST_TEST(!fs::exists(folder / "runs"));
+}
+
+BOOST_AUTO_TEST_CASE(a_suite_is_no_search_and_a_search_is_no_suite) {
+  const auto suite = run({"run", "cpu_suite", "--check"});
+  BOOST_TEST(suite.exit == 2);
+  BOOST_TEST(contains(suite.err, "this is a suite: cultivar suite "), suite.err);
+  const auto search = run({"suite", "quickstart", "--check"});
+  BOOST_TEST(search.exit == 2);
+  BOOST_TEST(contains(search.err, "this is one search: cultivar run "), search.err);
 }
 
 BOOST_AUTO_TEST_CASE(a_missing_configuration_gets_a_suggestion) {

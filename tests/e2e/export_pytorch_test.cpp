@@ -76,6 +76,12 @@ BOOST_AUTO_TEST_CASE(exported_attention_is_as_right_as_pytorchs_own_and_three_li
                   {.folder = "/", .environment = {}, .deadline_s = 240.0});
   BOOST_TEST(timed.exit == 0, timed.out << timed.err);
   BOOST_TEST(contains(timed.out, "the call with inputs that require gradients"), timed.out);
+  const auto misshapen =
+      run_command({python_with_torch(), (source_folder() / "experiments/host_time/host_time.py").string(),
+                   (folder / "bundle").string(), "D=-1"},
+                  {.folder = "/", .environment = {}, .deadline_s = 240.0});
+  BOOST_TEST(misshapen.exit == 1);
+  BOOST_TEST(misshapen.err.starts_with("host_time.py: "), misshapen.err);
 
   write_text(folder / "three.py", "import sys; sys.path.insert(0, '" + (folder / "bundle/pytorch").string() +
                                       "')\nimport torch\n"

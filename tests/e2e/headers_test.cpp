@@ -92,6 +92,9 @@ BOOST_AUTO_TEST_CASE(a_seed_with_a_header_that_tasks_share_is_searched_and_its_r
   // The manifest names the task of this folder.
   const auto submitted = run({"submit", "own", "copy.cpp@LANES=64"});
   BOOST_TEST(submitted.exit == 0, submitted.err);
+  const auto nowhere = run({"export", "own", "--out", "/proc/none"});
+  BOOST_TEST(nowhere.exit == 1);
+  BOOST_TEST(contains(nowhere.err, "cannot write /proc/none: "), nowhere.err);
   fs::remove_all(folder / "headers");
   const auto missing = run({"evaluate", "rms_norm", "shares"});
   BOOST_TEST(missing.exit == 2);

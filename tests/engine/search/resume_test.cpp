@@ -7,6 +7,7 @@
 
 #include "engine/store/run_folder.hpp"
 #include "engine/store/summary.hpp"
+#include "evaluators/system/files.hpp"
 #include "support/contains.hpp"
 #include "support/scripted_search.hpp"
 
@@ -62,6 +63,11 @@ BOOST_AUTO_TEST_CASE(what_was_submitted_meanwhile_is_taken_up) {
   const auto file = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand");
   BOOST_REQUIRE(file);
   BOOST_CHECK_THROW(submit_variant(run, "no manifest", {}, ""), InputError);
+  const auto cuda = read_file(CULTIVAR_SOURCE_DIR "/configs/tasks/softmax/seeds/cuda_naive.cu");
+  BOOST_REQUIRE(cuda);
+  BOOST_CHECK_EXCEPTION(submit_variant(run, *cuda, {}, ""), InputError, [](const InputError& error) {
+    return contains(error.what(), "this run's target is cpu");
+  });
   const auto again = submit_variant(run, softmax_source("softmax_very_fast"), good, "by hand, twice");
   BOOST_REQUIRE(!again);
   BOOST_TEST(again.error().message == "the same kernel is already in the inbox, as " + file->string());

@@ -149,6 +149,8 @@ BOOST_AUTO_TEST_CASE(a_reference_reads_no_files_of_the_user) {
 BOOST_AUTO_TEST_CASE(crashes_and_missing_functions_are_told) {
   BOOST_TEST(contains(trouble(build_doing("std::abort();")), "reference_row of reference.cpp"));
   BOOST_TEST(contains(trouble(build_doing("*reinterpret_cast<volatile int*>(8) = 1;")), "crashed: SIGSEGV"));
+  BOOST_TEST(contains(trouble(build_doing("out[0] = args.tensor(\"nope\")[0];")),
+                      "reference_row of reference.cpp failed: there is no input 'nope'"));
   const auto empty = build("#include \"cultivar_reference.hpp\"\n");
   BOOST_REQUIRE(!empty);
   BOOST_TEST(contains(empty.error().message, "does not define extern \"C\" void reference_row"),

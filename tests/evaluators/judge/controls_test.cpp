@@ -106,6 +106,14 @@ BOOST_AUTO_TEST_CASE(legal_roundings_that_let_a_wrong_output_pass_is_refused_by_
   BOOST_TEST(said.find("task.yaml") != std::string::npos, said);
 }
 
+BOOST_AUTO_TEST_CASE(an_oracle_that_gives_only_nan_is_said_to_do_so) {
+  OwnTask own;
+  std::string reference = kDoubles;
+  reference.replace(reference.find("2 *"), 1, "NAN");
+  const std::string said = controls_of(own, kTight, "controls: {}", reference);
+  BOOST_TEST(said.find("only NaN for y") != std::string::npos, said);
+}
+
 BOOST_AUTO_TEST_CASE(legal_roundings_as_wide_as_fp8_is_refused) {
   OwnTask own;
   const std::string said = controls_of(own, kTight, "controls: {}", rounding_by("0.1"));

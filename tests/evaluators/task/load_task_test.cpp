@@ -136,6 +136,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_named_with_file_line_and_nearest_name) {
   check_error("y: {role: output,", "R: {role: output,", "12: tensors.R: the name 'R' is used twice");
   check_error("  C: {about", "  min: {about", "5: dimensions.min: the name 'min' is reserved");
   check_error("default: R}", "default: Q}", "5: dimensions.C.default: unknown name 'Q'");
+  check_error("default: R}", "default: R / 0}", "5: dimensions.C.default: ");
   check_error("cells: \"R * C\"", "cells: \"R * D\"", "15: let.cells: unknown name 'D'");
   check_error("cells: \"R * C\"", "cells: \"R *\"", "15: let.cells: 'R *': is not an expression");
   check_error("flops: \"cells\"", "flops: \"cell\"",
