@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -87,6 +88,10 @@ int new_task(const Arguments& arguments) {
   options.option("--dtypes", dtypes, "the dtypes, separated by commas");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
+  const std::vector<std::string> taken = task_names(find_installation());
+  if (std::ranges::find(taken, outline.name) != taken.end())
+    throw InputError(fmt::format(
+        "the name '{}' is taken by a task that came with Cultivar (choose another name)", outline.name));
   if (outline.summary.empty() && !as_json && ::isatty(STDIN_FILENO) == 1) {
     outline.summary = "Each row over its root mean square";
     ask("What does the task compute, in one line?", outline.summary);

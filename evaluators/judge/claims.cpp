@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "evaluators/judge/check_shapes.hpp"
+#include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/system/random.hpp"
 #include "evaluators/task/make_workload.hpp"
 
@@ -43,24 +44,30 @@ double steps_to(const Reach& side, double value, double unit, int i, int most, R
   return 1.0 + static_cast<double>(below(stream, static_cast<std::size_t>(steps)));
 }
 
-// Whether the variant claims at least this share of the shapes that differ from this one in one dimension, on
-// one side. They are divisible by the same power of two and by no greater one, so that a claim of multiples
-// of 8 does not look like one of half of them; for a power that is large against the value, they are
-// multiples of one that is not.
-bool claims_beside(const Task& task, const Variant& variant, const Workload& shape,
-                   const std::string& dimension, const Reach& side, const Look& look, RandomStream& stream) {
-  const double value = shape.values.at(dimension);
+// Whether the variant claims at least this share of the shapes that differ from this one in one dimension or
+// amount, on one side. Whole numbers are divisible by the same power of two and by no greater one, so that a
+// claim of multiples of 8 does not look like one of half of them; for a power that is large against the
+// value, they are multiples of one that is not.
+bool claims_beside(const Task& task, const Variant& variant, const Workload& shape, const std::string& name,
+                   bool whole_numbers, const Reach& side, const Look& look, RandomStream& stream) {
+  const double value = shape.values.at(name);
   const auto whole = static_cast<std::uint64_t>(value);
   const int twos = std::countr_zero(whole), bits = static_cast<int>(std::bit_width(whole));
   const double unit = std::exp2(twos == 0 || twos <= bits - 4 ? twos + 1 : std::max(0, bits - 4));
   int legal = 0, claimed = 0;
   for (int i = 1; i <= look.shapes; ++i) {
-    const double step = steps_to(side, value, unit, i, look.shapes, stream);
-    const double other = side.above ? value + unit * step : value - unit * step;
-    if (step == 0.0) break;
-    if (other < 1) continue;
+    double other = 0.0;
+    if (whole_numbers) {
+      const double step = steps_to(side, value, unit, i, look.shapes, stream);
+      if (step == 0.0) break;
+      other = side.above ? value + unit * step : value - unit * step;
+      if (other < 1) continue;
+    } else {
+      const double scale = std::pow(side.factor, 1.0 - uniform(stream));
+      other = round_to(Dtype::f32, side.above ? value * scale : value / scale);
+    }
     Bindings next = given_values(task, shape);
-    next[dimension] = other;
+    next[name] = other;
     const Expected<Workload> beside = make_workload(task, std::move(next), shape.dtype, true);
     if (!beside) continue;
     ++legal;
@@ -69,12 +76,14 @@ bool claims_beside(const Task& task, const Variant& variant, const Workload& sha
   return legal >= kLeastNeighbours && claimed >= look.share * legal;
 }
 
-// True if the variant claims most of the shapes both below and above this one in one dimension.
+// True if the variant claims most of the shapes both below and above this one in one dimension or amount.
 bool claims_its_surroundings(const Task& task, const Variant& variant, const Workload& shape,
-                             const std::string& dimension, double factor, RandomStream& stream) {
+                             const std::string& name, bool whole_numbers, double factor,
+                             RandomStream& stream) {
   for (const Look& look : kLooks)
     for (const bool above : {false, true})
-      if (!claims_beside(task, variant, shape, dimension, {above, factor}, look, stream)) return false;
+      if (!claims_beside(task, variant, shape, name, whole_numbers, {above, factor}, look, stream))
+        return false;
   return true;
 }
 
@@ -84,11 +93,20 @@ std::optional<Workload> singled_out(const Task& task, const Variant& variant,
                                     std::span<const Workload> listed, std::uint64_t seed) {
   if (!variant.manifest.requires_) return std::nullopt;
   RandomStream stream = stream_of(seed, "surroundings", 0);
+  std::vector<Parameter> amounts;
+  for (const Parameter& p : task.parameters)
+    if (amounts_of(task, p)) amounts.push_back(p);
   for (const Workload& shape : listed) {
     if (claims(variant, task, shape)) continue;
-    for (const Dimension& d : task.dimensions)
-      for (const double factor : {2.0, 16.0})
-        if (claims_its_surroundings(task, variant, shape, d.name, factor, stream)) return shape;
+    for (const double factor : {2.0, 16.0}) {
+      for (const Dimension& d : task.dimensions)
+        if (claims_its_surroundings(task, variant, shape, d.name, true, factor, stream)) return shape;
+      const Bindings given = given_values(task, shape);
+      for (const Parameter& p : amounts)
+        if (const auto value = given.find(p.name); value != given.end() && value->second > 0)
+          if (claims_its_surroundings(task, variant, shape, p.name, !is_floating(p.type), factor, stream))
+            return shape;
+    }
   }
   return std::nullopt;
 }

@@ -11,11 +11,11 @@
 
 namespace cultivar {
 
-// The first of the listed shapes that the variant does not claim although it claims, in one dimension, at
-// least half of the smaller ones and half of the larger ones: `requires` that leaves out a shape between
-// those that it claims avoids a check and describes no property of the kernel. Those other shapes are between
-// half and twice as long in that dimension, or between a sixteenth and sixteen times, by multiples of the
-// same power of two (or of one that is small against it).
+// The first of the listed shapes that the variant does not claim although it claims, in one dimension or
+// amount (amounts_of), at least half of the smaller ones and half of the larger ones: `requires` that leaves
+// out a shape between those that it claims avoids a check and describes no property of the kernel. Those
+// other shapes are between half and twice as long there, or between a sixteenth and sixteen times, by
+// multiples of the same power of two (or of one that is small against it).
 std::optional<Workload> singled_out(const Task&, const Variant&, std::span<const Workload> listed,
                                     std::uint64_t seed);
 

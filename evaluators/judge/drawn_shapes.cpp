@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "evaluators/system/random.hpp"
 #include "evaluators/task/make_workload.hpp"
@@ -32,7 +34,10 @@ class ShapeDraw {
  public:
   ShapeDraw(const Task& task, const Variant& variant, const ShapeLimits& limits,
             const std::function<bool(const Workload&)>& usable, RandomStream& stream)
-      : task_(task), variant_(variant), limits_(limits), usable_(usable), stream_(stream) {}
+      : task_(task), variant_(variant), limits_(limits), usable_(usable), stream_(stream) {
+    for (const Parameter& p : task.parameters)
+      if (const auto amounts = amounts_of(task, p)) amounts_[p.name] = *amounts;
+  }
 
   std::optional<Workload> near(const Workload& base) {
     given_ = given_values(task_, base);
@@ -50,7 +55,7 @@ class ShapeDraw {
           break;
         }
     }
-    for (const Parameter& p : task_.parameters)
+    for (const Parameter& p : task_.parameters) {
       if (below(stream_, 2) == 0) {
         const double now = current_.values.at(p.name);
         if (p.flag)
@@ -60,6 +65,11 @@ class ShapeDraw {
         else
           changed |= take(p.name, round_to(p.type, now * std::exp2(2.0 * uniform(stream_) - 1.0)));
       }
+      // An amount mostly gets a value of its own, but is off as often as in the lists.
+      if (amounts_.contains(p.name) && given_values(task_, current_).contains(p.name) &&
+          below(stream_, 4) != 0)
+        changed |= take(p.name, amount(p));
+    }
     if (!changed || listed()) return std::nullopt;
     return current_;
   }
@@ -119,6 +129,15 @@ class ShapeDraw {
     }
   }
 
+  // Between the least and the greatest amount; all orders of magnitude are equally probable.
+  double amount(const Parameter& p) {
+    const auto& [least, greatest] = amounts_.at(p.name);
+    const double share = uniform(stream_);
+    const double value =
+        least > 0 ? least * std::pow(greatest / least, share) : least + share * (greatest - least);
+    return round_to(p.type, std::clamp(is_floating(p.type) ? value : std::round(value), least, greatest));
+  }
+
   // A value that a file gives, other than this one if there is any.
   double one_listed(const std::string& name, double now) {
     std::vector<double> values;
@@ -139,6 +158,7 @@ class ShapeDraw {
   const ShapeLimits& limits_;
   const std::function<bool(const Workload&)>& usable_;
   RandomStream& stream_;
+  std::map<std::string, std::pair<double, double>> amounts_;
   Bindings given_;
   Workload current_;
 };
@@ -168,6 +188,22 @@ std::vector<std::pair<std::string, double>> far_dimensions(const Task& task) {
     growing.emplace_back(name, greatest);
   }
   return growing;
+}
+
+std::optional<std::pair<double, double>> amounts_of(const Task& task, const Parameter& p) {
+  if (p.flag || (is_floating(p.type) && !p.optional)) return std::nullopt;
+  std::set<double> all, given;
+  for_each_listed(task, [&](const Workload& w) {
+    all.insert(w.values.at(p.name));
+    if (given_values(task, w).contains(p.name)) given.insert(w.values.at(p.name));
+  });
+  const auto consecutive = [&] { return *all.rbegin() - *all.begin() < static_cast<double>(all.size()); };
+  if (given.empty() || (!is_floating(p.type) && consecutive())) return std::nullopt;
+  double least = *given.begin(), greatest = *given.rbegin();
+  if (given.size() == 1)
+    std::tie(least, greatest) = std::minmax({*given.begin() / 2.0, *given.begin() * 2.0});
+  if (!is_floating(p.type)) least = std::ceil(least), greatest = std::floor(greatest);
+  return std::pair{least, greatest};
 }
 
 std::vector<Workload> draw_shapes(const Task& task, const Variant& variant, std::span<const Workload> around,

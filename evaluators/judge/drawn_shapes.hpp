@@ -23,6 +23,12 @@ struct ShapeLimits {
 // The greatest flops and bytes among these workloads, times `factor`.
 ShapeLimits limits_of(const Task&, std::span<const Workload>, double factor);
 
+// The least and the greatest value that a drawn shape gives a parameter that is not off: those among the
+// listed values that are not its default, or half and twice the only one. nullopt if it is no amount: a flag,
+// an integer whose listed values are consecutive (a choice among forms), a number that is not optional (drawn
+// near the shape's own), or one that no listed shape gives.
+std::optional<std::pair<double, double>> amounts_of(const Task&, const Parameter&);
+
 // Up to `count` different shapes that the task does not list, that the variant claims and that are `usable`,
 // each drawn near one of `around`. Fewer if they are hard to find, as where the variant claims only
 // multiples of a large tile.

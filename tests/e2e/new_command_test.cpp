@@ -50,8 +50,15 @@ BOOST_AUTO_TEST_CASE(a_new_task_explains_itself_and_its_seeds_pass_all_checks) {
   BOOST_TEST(contains(again.err, "my_norm exists"), again.err);
 }
 
+BOOST_AUTO_TEST_CASE(the_name_of_a_task_that_came_with_cultivar_is_refused) {
+  const auto made = run({"new", "task", "softmax", "--folder", "mine"});
+  BOOST_TEST(made.exit == 2);
+  BOOST_TEST(contains(made.err, "'softmax' is taken by a task that came with Cultivar"), made.err);
+  BOOST_TEST(!fs::exists(folder / "mine"));
+}
+
 BOOST_AUTO_TEST_CASE(a_folder_with_the_name_of_an_installed_task_is_meant_by_its_path) {
-  const auto made = run({"new", "task", "softmax", "--summary", "y = x / rms(x)"});
+  const auto made = run({"new", "task", "my_norm", "--folder", "softmax", "--summary", "y = x / rms(x)"});
   BOOST_TEST_REQUIRE(made.exit == 0, made.err);
   BOOST_TEST(contains(made.out, "evaluate ./softmax ./softmax/seeds/naive.cpp"), made.out);
   BOOST_TEST(facts(run({"tasks", "./softmax", "--json"}))["summary"] == "y = x / rms(x)");

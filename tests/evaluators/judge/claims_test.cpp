@@ -77,6 +77,25 @@ BOOST_AUTO_TEST_CASE(claims_of_attention_kernels_single_out_nothing) {
       BOOST_TEST(!singled_out_by(task, claim, seed).has_value(), claim);
 }
 
+BOOST_AUTO_TEST_CASE(a_claim_that_excludes_a_listed_value_of_a_parameter_is_found) {
+  const Task task = load_task(kTasks + "attention_forward");
+  Variant variant = load_variant(kTasks + "attention_forward/seeds/naive.cpp", task);
+  const auto listed = listed_shapes(task, variant.manifest.target);
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto found = [&](const char* claim) {
+      variant.manifest.requires_ = Expression::parse(claim).value();
+      return singled_out(task, variant, listed, seed).has_value();
+    };
+    for (const char* claim : {"dtype == f32 && window != 50", "dtype == f32 && softcap != 2",
+                              "dtype == f32 && (window < 30 || window > 40)"})
+      BOOST_TEST(found(claim), claim);
+    for (const char* claim :
+         {"dtype == f32 && window == 0", "dtype == f32 && softcap == 0", "dtype == f32 && window % 64 == 0",
+          "dtype == f32 && (softcap == 0 || softcap >= 2)", "dtype == f32 && window <= 50"})
+      BOOST_TEST(!found(claim), claim);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(requires_has_a_value_on_every_listed_shape) {
   const Task task = load_task(kTasks + "softmax");
   const auto timed = task.workloads("cpu_quick")->workloads;

@@ -1,8 +1,10 @@
 #include "evaluators/judge/drawn_shapes.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "evaluators/judge/check_shapes.hpp"
@@ -81,6 +83,46 @@ BOOST_AUTO_TEST_CASE(optional_parameters_are_drawn_where_a_variant_claims_them) 
   BOOST_TEST((windows > 20 && windows < 80), windows);
   BOOST_TEST((caps > 20 && caps < 80), caps);
   BOOST_TEST((drawn("vectorised.cpp") == std::pair{0, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(amounts_are_drawn_between_the_listed_ones) {
+  const Task task = load_task(kTasks + "attention_forward");
+  std::map<std::string, std::set<double>> listed, drawn;
+  for (const auto* shapes : {&task.sweep, &task.edge, &task.smoke})
+    for (const Workload& w : *shapes)
+      for (const Parameter& p : task.parameters) listed[p.name].insert(w.values.at(p.name));
+  for (const WorkloadSet& set : task.workload_sets)
+    for (const Workload& w : set.workloads)
+      for (const Parameter& p : task.parameters) listed[p.name].insert(w.values.at(p.name));
+  const Variant variant = load_variant(kTasks + "attention_forward/seeds/naive.cpp", task);
+  const std::vector<Workload> around = claimed_shapes(task, Stage::sweep, variant);
+  for (const Workload& w : draw_shapes(task, variant, around, limits_of(task, around, 1.0), 200, 5,
+                                       [](const Workload&) { return true; }))
+    for (const char* name : {"window", "softcap"}) {
+      const double value = w.values.at(name), greatest = *listed[name].rbegin();
+      BOOST_TEST((value == 0 || (value >= 1 && value <= greatest)), w.name);
+      BOOST_TEST((value == std::floor(value) || std::string_view(name) == "softcap"), w.name);
+      if (!listed[name].contains(value)) drawn[name].insert(value);
+    }
+  BOOST_TEST(drawn["window"].size() > 20U);
+  BOOST_TEST(drawn["softcap"].size() > 20U);
+}
+
+BOOST_AUTO_TEST_CASE(an_amount_is_an_optional_number_or_an_integer_that_is_no_choice) {
+  const Task task = load_task(kTasks + "attention_forward");
+  const auto amounts = [](const Task& of, const std::string& name) {
+    return amounts_of(of, *std::ranges::find(of.parameters, name, &Parameter::name));
+  };
+  BOOST_TEST((amounts(task, "window") == std::pair{1.0, 4096.0}));
+  BOOST_TEST((amounts(task, "softcap") == std::pair{1.0, 50.0}));
+  BOOST_TEST(!amounts(task, "causal"));
+  BOOST_TEST(!amounts(task, "scale"));
+  BOOST_TEST((amounts(load_task(kTasks + "cross_entropy"), "ignore_index") == std::pair{3.0, 10.0}));
+  Task choice = task;  // a window of 0 and 1 looks like a choice of two
+  choice.smoke = choice.sweep = choice.stress_shapes = {};
+  choice.workload_sets = {};
+  std::erase_if(choice.edge, [](const Workload& w) { return w.values.at("window") > 1; });
+  BOOST_TEST(!amounts(choice, "window"));
 }
 
 BOOST_AUTO_TEST_CASE(claims_of_multiples_of_tiles_are_met) {

@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <set>
+#include <tuple>
 
 #include "support/softmax_judge.hpp"
 
@@ -89,13 +90,20 @@ BOOST_AUTO_TEST_CASE(what_is_right_only_where_a_check_is_expected_is_not_confirm
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_parameter_that_no_file_gives_has_other_values_too) {
+BOOST_AUTO_TEST_CASE(parameters_have_values_that_no_file_gives_too) {
   TaskJudge attention("attention_forward",
                       {{"B", 1}, {"H", 4}, {"H_kv", 4}, {"S_q", 512}, {"S_kv", 512}, {"D", 64}});
-  const Evaluation e = attention.judge("dodges/knows_the_usual_scale.cpp", Stage::confirm);
-  BOOST_TEST((e.stage == Stage::edge && !e.measured()), name_of(e.stage) << ": " << e.reason);
-  BOOST_TEST(e.reason.find("scale") != std::string::npos, e.reason);
-  BOOST_TEST(e.reason.find("a drawn shape") != std::string::npos, e.reason);
+  for (const auto& [file, parameter, evaluations] : {std::tuple{"knows_the_usual_scale", "scale", 1},
+                                                     std::tuple{"knows_the_listed_windows", "window", 8}}) {
+    Evaluation e;
+    int used = 0;
+    do e = attention.judge(std::string("dodges/") + file + ".cpp", Stage::confirm);
+    while (e.measured() && ++used < evaluations);
+    BOOST_TEST_MESSAGE(file << " after " << used << ": " << e.reason);
+    BOOST_TEST((e.stage == Stage::edge && !e.measured()), name_of(e.stage) << ": " << e.reason);
+    BOOST_TEST(e.reason.find(parameter) != std::string::npos, e.reason);
+    BOOST_TEST(e.reason.find("a drawn shape") != std::string::npos, e.reason);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(honest_work_is_confirmed) {
@@ -106,7 +114,7 @@ BOOST_AUTO_TEST_CASE(honest_work_is_confirmed) {
 }
 
 BOOST_AUTO_TEST_CASE(no_kernel_in_the_folder_is_forgotten) {
-  std::set<std::string> listed{"knows_the_usual_scale"}, present;
+  std::set<std::string> listed{"knows_the_usual_scale", "knows_the_listed_windows"}, present;
   for (const Dodge& dodge : kDodges) listed.insert(dodge.file);
   for (const auto& entry : std::filesystem::directory_iterator(test_kernels() / "dodges"))
     present.insert(entry.path().stem().string());
