@@ -51,12 +51,13 @@ std::vector<KnownContender> known_contenders(const fs::path& programs) {
   const fs::path folder = (programs / (installed ? "../../lib/cultivar" : "../lib")).lexically_normal();
   std::error_code ignored;
   std::vector<KnownContender> all;
-  for (const Shipped& shipped : {Shipped{"cublas", {"matmul", "linear"}, "cuda", kCublasAbsent},
-                                 Shipped{"cudnn", {"attention_forward"}, "cuda", kCudnnAbsent},
-                                 Shipped{"flash_attention_3",
-                                         {"attention_forward", "attention_backward"},
-                                         "cuda",
-                                         kFlashAttention3Absent}}) {
+  for (const Shipped& shipped :
+       {Shipped{"cublas", {"matmul", "linear"}, "cuda", kCublasAbsent},
+        Shipped{"cudnn", {"attention_forward", "rmsnorm_backward"}, "cuda", kCudnnAbsent},
+        Shipped{"flash_attention_3",
+                {"attention_forward", "attention_backward"},
+                "cuda",
+                kFlashAttention3Absent}}) {
     KnownContender known{shipped.name, {}, shipped.tasks, shipped.target, {}, {}};
     const fs::path file = folder / fmt::format("{}{}.so", kPrefix, shipped.name);
     if (fs::exists(file, ignored))

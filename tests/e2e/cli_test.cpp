@@ -222,7 +222,8 @@ BOOST_AUTO_TEST_CASE(a_contender_of_another_task_is_rejected_before_it_is_search
   const auto result = run({"run", "beside.yaml", "--check"});
   BOOST_TEST(result.exit == 2);
   BOOST_TEST(contains(result.err,
-                      "beside.yaml:10: contenders: 'cudnn' is for the task attention_forward on cuda, but "
+                      "beside.yaml:10: contenders: 'cudnn' is for the task attention_forward and "
+                      "rmsnorm_backward on cuda, but "
                       "this is rms_norm on cpu"),
              result.err);
 }

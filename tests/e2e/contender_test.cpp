@@ -78,8 +78,10 @@ BOOST_AUTO_TEST_CASE(an_unknown_or_absent_contender_is_bad_usage_and_says_what_t
     BOOST_TEST(contains(unknown.err, part), unknown.err);
   const auto elsewhere = run({"evaluate", "softmax", "naive", "--contender", "cudnn"});
   BOOST_TEST(elsewhere.exit == 2);
-  BOOST_TEST(contains(elsewhere.err, "is for the task attention_forward on cuda, but this is softmax on cpu"),
-             elsewhere.err);
+  BOOST_TEST(
+      contains(elsewhere.err,
+               "is for the task attention_forward and rmsnorm_backward on cuda, but this is softmax on cpu"),
+      elsewhere.err);
   const auto nowhere = run({"evaluate", "softmax", "naive", "--contender", "libnone.so"});
   BOOST_TEST(nowhere.exit == 2);
   BOOST_TEST(contains(nowhere.err, "no such file: "), nowhere.err);

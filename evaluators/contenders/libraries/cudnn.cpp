@@ -1,11 +1,12 @@
-// attention_forward by cuDNN's fused graph, built with NVIDIA's header-only cudnn-frontend: heads share keys
-// as the task says, causal masks are aligned bottom-right, and the log-sum-exp is an output. The plan is the
-// first supported one from cuDNN's heuristics, as in cuDNN's samples.
+// attention_forward and rmsnorm_backward by cuDNN's graphs, built with NVIDIA's header-only cudnn-frontend:
+// heads share keys as the task says, causal masks are aligned bottom-right, and the log-sum-exp is an output.
+// The plan is the first supported one from cuDNN's heuristics, as in cuDNN's samples.
 #define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
 #include <cudnn_frontend.h>
 
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "evaluators/contenders/libraries/answers.hpp"
 #include "evaluators/contenders/libraries/vendor.hpp"
@@ -20,8 +21,6 @@ namespace fe = cudnn_frontend;
 using namespace cultivar;
 using contender::integer;
 using contender::place;
-
-enum Tensor : std::int64_t { kQ = 1, kK, kV, kO, kLse };
 
 // One handle for the life of the process, created by the first prepare.
 cudnnHandle_t handle() {
@@ -48,48 +47,49 @@ void must(fe::error_t error, const char* what) {
   throw std::runtime_error(words);
 }
 
-class Attention {
+// A graph, its plan, and where its tensors lie in launch's `data`.
+class Planned {
  public:
-  explicit Attention(const cultivar_contender_workload& w)
-      : places_{place(w, "q"), place(w, "k"), place(w, "v"), place(w, "o"), place(w, "lse")} {
+  virtual ~Planned() = default;
+
+  void launch(void* const* data, void* stream) {
+    if (const auto status = fe::detail::set_stream(handle(), static_cast<cudaStream_t>(stream));
+        status != CUDNN_STATUS_SUCCESS)
+      throw std::runtime_error(std::string("cudnnSetStream: ") + fe::detail::get_error_string(status));
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      pack_[static_cast<std::int64_t>(i) + 1] = data[places_[i]];
+    must(graph_.execute(handle(), pack_, workspace_.data()), "executing the plan");
+  }
+
+ protected:
+  using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+  using Extents = std::vector<std::int64_t>;
+
+  explicit Planned(const cultivar_contender_workload& w) : workload_(w) {
     const std::string dtype = w.dtype;
     if (dtype != "bf16" && dtype != "f16")
-      throw contender::Unsupported("cudnn's fused attention supports bf16 and f16, but this is " + dtype);
-    const std::int64_t b = integer(w, "B"), h = integer(w, "H"), h_kv = integer(w, "H_kv"),
-                       s_q = integer(w, "S_q"), s_kv = integer(w, "S_kv"), d = integer(w, "D");
-    const bool causal = integer(w, "causal") != 0;
-    if (!contender::is_off(w, "window") || !contender::is_off(w, "softcap"))
-      throw contender::Unsupported("this contender has no window and no softcap");
-    if (causal && s_q > s_kv)
-      throw contender::Unsupported("cudnn defines no output for causal rows that see no key (S_q > S_kv)");
-
+      throw contender::Unsupported("this contender supports bf16 and f16, but this is " + dtype);
     graph_.set_io_data_type(dtype == "bf16" ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF)
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
-    // Describes the task's [B, S, heads, D] as cuDNN's [B, heads, S, D].
-    const auto input = [&](const char* name, Tensor uid, std::int64_t heads, std::int64_t s) {
-      return graph_.tensor(fe::graph::Tensor_attributes()
-                               .set_name(name)
-                               .set_uid(uid)
-                               .set_dim({b, heads, s, d})
-                               .set_stride({s * heads * d, d, heads * d, 1}));
-    };
-    const auto q = input("q", kQ, h, s_q), k = input("k", kK, h_kv, s_kv), v = input("v", kV, h_kv, s_kv);
-    auto options = fe::graph::SDPA_attributes().set_name("attention_forward").set_generate_stats(true);
-    options.set_attn_scale(static_cast<float>(contender::number(w, "scale")));
-    if (causal && s_q == s_kv) options.set_causal_mask(true);
-    if (causal && s_q != s_kv) options.set_causal_mask_bottom_right(true);
-    const auto [o, lse] = graph_.sdpa(q, k, v, options);
-    o->set_output(true).set_uid(kO).set_dim({b, h, s_q, d}).set_stride({s_q * h * d, d, h * d, 1});
-    lse->set_output(true)
-        .set_uid(kLse)
-        .set_data_type(fe::DataType_t::FLOAT)
-        .set_dim({b, h, s_q, 1})
-        .set_stride({h * s_q, s_q, 1, 1});
+  }
 
+  Tensor input(const char* name, const Extents& extents, const Extents& strides) {
+    return graph_.tensor(fe::graph::Tensor_attributes()
+                             .set_name(name)
+                             .set_uid(number_of(name))
+                             .set_dim(extents)
+                             .set_stride(strides));
+  }
+  fe::graph::Tensor_attributes& output(const Tensor& tensor, const char* name, const Extents& extents,
+                                       const Extents& strides) {
+    return tensor->set_output(true).set_uid(number_of(name)).set_dim(extents).set_stride(strides);
+  }
+
+  void plan(const std::vector<fe::HeurMode_t>& heuristics) {
     must(graph_.validate(), "the graph");
     must(graph_.build_operation_graph(handle()), "the operation graph");
-    must(graph_.create_execution_plans({fe::HeurMode_t::A}), "requesting a plan");
+    must(graph_.create_execution_plans(heuristics), "requesting a plan");
     if (auto supported = graph_.check_support(); supported.is_bad())
       throw contender::Unsupported("cudnn has no plan for this: " + supported.get_message());
     must(graph_.build_plans(), "building the plan");
@@ -98,27 +98,90 @@ class Attention {
     workspace_.allocate(static_cast<std::size_t>(bytes));
   }
 
-  void launch(void* const* data, void* stream) {
-    if (const auto status = fe::detail::set_stream(handle(), static_cast<cudaStream_t>(stream));
-        status != CUDNN_STATUS_SUCCESS)
-      throw std::runtime_error(std::string("cudnnSetStream: ") + fe::detail::get_error_string(status));
-    for (std::int64_t uid = kQ; uid <= kLse; ++uid) pack_[uid] = data[places_[uid - kQ]];
-    must(graph_.execute(handle(), pack_, workspace_.data()), "executing the plan");
-  }
+  fe::graph::Graph graph_;
 
  private:
-  std::size_t places_[5];
-  fe::graph::Graph graph_;
+  std::int64_t number_of(const char* name) {
+    places_.push_back(place(workload_, name));
+    return static_cast<std::int64_t>(places_.size());
+  }
+
+  const cultivar_contender_workload& workload_;  // valid while it is prepared
+  std::vector<std::size_t> places_;
   std::unordered_map<std::int64_t, void*> pack_;
   vendor::Workspace workspace_;
+};
+
+class AttentionForward : public Planned {
+ public:
+  explicit AttentionForward(const cultivar_contender_workload& w) : Planned(w) {
+    const std::int64_t b = integer(w, "B"), h = integer(w, "H"), h_kv = integer(w, "H_kv"),
+                       s_q = integer(w, "S_q"), s_kv = integer(w, "S_kv"), d = integer(w, "D");
+    const bool causal = integer(w, "causal") != 0;
+    if (!contender::is_off(w, "window") || !contender::is_off(w, "softcap"))
+      throw contender::Unsupported("this contender has no window and no softcap");
+    if (causal && s_q > s_kv)
+      throw contender::Unsupported("cudnn defines no output for causal rows that see no key (S_q > S_kv)");
+
+    // Describes the task's [B, S, heads, D] as cuDNN's [B, heads, S, D].
+    const auto extents = [&](std::int64_t heads, std::int64_t s) { return Extents{b, heads, s, d}; };
+    const auto strides = [&](std::int64_t heads, std::int64_t s) {
+      return Extents{s * heads * d, d, heads * d, 1};
+    };
+    const auto q = input("q", extents(h, s_q), strides(h, s_q));
+    const auto k = input("k", extents(h_kv, s_kv), strides(h_kv, s_kv));
+    const auto v = input("v", extents(h_kv, s_kv), strides(h_kv, s_kv));
+    auto options = fe::graph::SDPA_attributes().set_name("attention_forward").set_generate_stats(true);
+    options.set_attn_scale(static_cast<float>(contender::number(w, "scale")));
+    if (causal && s_q == s_kv) options.set_causal_mask(true);
+    if (causal && s_q != s_kv) options.set_causal_mask_bottom_right(true);
+    const auto [o, lse] = graph_.sdpa(q, k, v, options);
+    output(o, "o", extents(h, s_q), strides(h, s_q));
+    output(lse, "lse", {b, h, s_q, 1}, {h * s_q, s_q, 1, 1}).set_data_type(fe::DataType_t::FLOAT);
+    plan({fe::HeurMode_t::A});
+  }
+};
+
+class RmsnormBackward : public Planned {
+ public:
+  explicit RmsnormBackward(const cultivar_contender_workload& w) : Planned(w) {
+    const std::int64_t r = integer(w, "R"), c = integer(w, "C");
+    const Extents rows{r, c, 1, 1}, row{1, c, 1, 1}, strides{c, 1, c, c};
+    const auto dy = input("dy", rows, strides), x = input("x", rows, strides),
+               scale = input("w", row, strides);
+    const auto rstd = input("rstd", {r, 1, 1, 1}, {1, 1, 1, 1});
+    rstd->set_data_type(fe::DataType_t::FLOAT);
+    const auto [dx, dw, bias] = graph_.rmsnorm_backward(
+        dy, x, scale, rstd,
+        fe::graph::Rmsnorm_backward_attributes().set_name("rmsnorm_backward").has_dbias(false));
+    output(dx, "dx", rows, strides);
+    output(dw, "dw", row, strides);
+    plan({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
+  }
+};
+
+class Work {
+ public:
+  explicit Work(const cultivar_contender_workload& w) {
+    const std::string task = contender::text(w, "task");
+    if (task == "attention_forward")
+      planned_ = std::make_unique<AttentionForward>(w);
+    else if (task == "rmsnorm_backward")
+      planned_ = std::make_unique<RmsnormBackward>(w);
+    else
+      throw contender::Unusable("cudnn computes attention_forward and rmsnorm_backward here, not " + task);
+  }
+  void launch(void* const* data, void* stream) { planned_->launch(data, stream); }
+
+ private:
+  std::unique_ptr<Planned> planned_;
 };
 
 }  // namespace
 
 extern "C" const cultivar_contender_description* cultivar_contender_describe() {
   static std::string version;
-  static cultivar_contender_description told{CULTIVAR_CONTENDER_ABI, "cudnn", "", "attention_forward",
-                                             "cuda"};
+  static cultivar_contender_description told{CULTIVAR_CONTENDER_ABI, "cudnn", "", "*", "cuda"};
   contender::answer([&] {
     handle();
     const std::size_t number = fe::detail::get_backend_version();
@@ -129,4 +192,4 @@ extern "C" const cultivar_contender_description* cultivar_contender_describe() {
   return &told;
 }
 
-CULTIVAR_CONTENDER_CALLS(Attention)
+CULTIVAR_CONTENDER_CALLS(Work)
