@@ -15,6 +15,8 @@
 #include "engine/scaffold/seed_source.hpp"
 #include "engine/scaffold/task_folder.hpp"
 #include "evaluators/system/error.hpp"
+#include "evaluators/system/plain_text.hpp"
+#include "evaluators/variant/variant.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {

@@ -274,9 +274,9 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   files["contender/cultivar_contender.h"] = std::string(launcher::cultivar_contender_h);
   files[fmt::format("pytorch/cultivar_{}.py", task.name)] = render(launcher::pytorch_module_py, values);
   files[fmt::format("pytorch/test_cultivar_{}.py", task.name)] = render(launcher::pytorch_test_py, values);
-  for (const auto& [name, text] : facts.task_files.items())  // the oracle and its headers
-    if (name != "task.yaml" && name != kInPytorch && name.find('/') == std::string::npos)
-      files["verify/" + name] = text.get<std::string>();
+  for (const auto& [file, text] : facts.task_files.items())  // the oracle and its headers
+    if (file != "task.yaml" && file != kInPytorch && file.find('/') == std::string::npos)
+      files["verify/" + file] = text.get<std::string>();
   if (const std::string text = task_in_pytorch(facts, task.name, request.runtime); !text.empty())
     files["pytorch/task_in_pytorch.py"] = text;
   files["TABLE.md"] = table_page(name, device_of(facts), *kernels, request.portfolio);

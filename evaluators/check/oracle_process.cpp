@@ -77,9 +77,8 @@ bool allow_only_computing() {
   // To read; where there is no Landlock this leaves the user's files, of which nothing but numbers can get
   // out.
   constexpr std::uint64_t kWriting = O_ACCMODE | O_CREAT | O_TRUNC;
-  good = good &&
-         seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1,
-                          SCMP_A2(SCMP_CMP_MASKED_EQ, kWriting, O_RDONLY)) == 0 &&
+  const scmp_arg_cmp only_reads = {2, SCMP_CMP_MASKED_EQ, kWriting, O_RDONLY};  // of openat's arguments
+  good = good && seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(openat), 1, only_reads) == 0 &&
          seccomp_load(context) == 0;
   seccomp_release(context);
   return good;
