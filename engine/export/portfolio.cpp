@@ -88,6 +88,13 @@ std::vector<IndividualId> KernelPortfolio::kernels() const {
   return all;
 }
 
+const SpecialistDuel* KernelPortfolio::duel_of(IndividualId kernel, const std::string& workload) const {
+  const auto found = std::find_if(duels.begin(), duels.end(), [&](const SpecialistDuel& duel) {
+    return duel.kernel == kernel && duel.workload == workload;
+  });
+  return found == duels.end() ? nullptr : &*found;
+}
+
 PortfolioEntry KernelPortfolio::gain() const {
   PortfolioEntry mean{"", 0, 0.0, 0.0, 0.0};
   const auto n = static_cast<double>(std::max<std::size_t>(1, entries.size()));
@@ -201,10 +208,7 @@ std::vector<SpecialistCandidate> further_candidates(const Record& record, const 
     if (id == portfolio.best || !row) continue;
     const std::vector<double> ratios = ratios_to(best_values, values_of(standings, *row));
     for (std::size_t w = 0; w < std::min(ratios.size(), portfolio.entries.size()); ++w) {
-      const auto known = [&](const SpecialistDuel& duel) {
-        return duel.kernel == id && duel.workload == portfolio.entries[w].workload;
-      };
-      if (ratios[w] > 1.0 && std::none_of(portfolio.duels.begin(), portfolio.duels.end(), known))
+      if (ratios[w] > 1.0 && !portfolio.duel_of(id, portfolio.entries[w].workload))
         all.push_back({w, id, ratios[w]});
     }
   }

@@ -41,6 +41,7 @@ struct KernelPortfolio {
   std::string device;
 
   std::vector<IndividualId> kernels() const;  // the best, then the specialists by their first workload
+  const SpecialistDuel* duel_of(IndividualId kernel, const std::string& workload) const;  // nullptr: none
   // The geometric mean of the ratios over all workloads. The lower bound holds for all entries together.
   PortfolioEntry gain() const;
 };

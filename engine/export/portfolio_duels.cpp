@@ -109,7 +109,9 @@ class PortfolioDuels {
   }
 
   Expected<void> duel(const SpecialistCandidate& candidate, const std::string& what) {
-    if (portfolio_.refused.contains(candidate.kernel) || is_known(candidate)) return {};
+    if (portfolio_.refused.contains(candidate.kernel) ||
+        portfolio_.duel_of(candidate.kernel, names_.at(candidate.workload)))
+      return {};
     tell_(what);
     const Attempt& challenger = compiled_for_search(candidate.kernel);
     if (!challenger) {
@@ -141,12 +143,6 @@ class PortfolioDuels {
       keep_(portfolio_);
       return {};
     }
-  }
-
-  bool is_known(const SpecialistCandidate& candidate) const {
-    return std::any_of(portfolio_.duels.begin(), portfolio_.duels.end(), [&](const SpecialistDuel& duel) {
-      return duel.kernel == candidate.kernel && duel.workload == names_.at(candidate.workload);
-    });
   }
 
   // Those that go to the kernel.

@@ -172,10 +172,8 @@ std::string portfolio_table(const KernelPortfolio& portfolio) {
   MarkdownTable table({"workload", "kernel", fmt::format("gain over #{}", portfolio.best), "at least",
                        "at most", "decided by"});
   for (const PortfolioEntry& entry : portfolio.entries) {
-    const auto duel = std::find_if(portfolio.duels.begin(), portfolio.duels.end(), [&](const auto& d) {
-      return d.kernel == entry.kernel && d.workload == entry.workload;
-    });
-    if (entry.kernel == portfolio.best || duel == portfolio.duels.end())
+    const SpecialistDuel* const duel = portfolio.duel_of(entry.kernel, entry.workload);
+    if (entry.kernel == portfolio.best || !duel)
       table.row({entry.workload, fmt::format("#{}", entry.kernel), "-", "-", "-", "-"});
     else
       table.row({entry.workload, fmt::format("#{}", entry.kernel), percent_text(entry.log_ratio),
@@ -221,10 +219,8 @@ std::string table_page(const std::string& name, const std::string& device,
   if (kernels.size() > 1)
     text += fmt::format(
         "Each call goes to the kernel of the nearest of these workloads. The gains are those of duels with "
-        "the "
-        "best kernel, run side by side{}; the lower bounds hold for all workloads together. A specialist "
-        "that was "
-        "confirmed for this portfolio was timed on the workloads that go to it.\n\n{}\n",
+        "the best kernel, run side by side{}; the lower bounds hold for all workloads together. A specialist "
+        "that was confirmed for this portfolio was timed on the workloads that go to it.\n\n{}\n",
         portfolio->device.empty() ? "" : " on " + in_a_cell(portfolio->device), portfolio_table(*portfolio));
   for (const BundledKernel& kernel : kernels) {
     if (kernels.size() > 1)
