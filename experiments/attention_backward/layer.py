@@ -1,7 +1,9 @@
 """Times forward and backward of one attention layer of Llama-3 8B (32 heads on 8, D 128, causal, bf16) through the exported operators
-with their gradient, in turn with PyTorch's attention (its flash and its cuDNN backend), on a GPU.
+with their gradient, in turn with PyTorch's attention (its flash and its cuDNN backend) and FlashAttention-3, on a GPU.
 
-    python3 experiments/attention_backward/layer.py FORWARD_BUNDLE BACKWARD_BUNDLE [SAMPLES]     default: 30
+    python3 experiments/attention_backward/layer.py FORWARD_BUNDLE BACKWARD_BUNDLE [SAMPLES] [FLASH_ATTENTION_3]
+
+SAMPLES: 30 if omitted. FLASH_ATTENTION_3: the contender library libcultivar-contender-flash_attention_3.so of a build that has it.
 
 Gradients are compared with those of PyTorch's flash backend first. Each sample is forward and backward of one call between two events, with
 the L2 cache overwritten before it, the sides in random order. Also told: the host's time of a forward call without a gradient.
@@ -25,7 +27,10 @@ except ImportError:
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from contender import Contender
+
 SAMPLES = int(sys.argv[3]) if len(sys.argv) > 3 else 30
+FLASH_ATTENTION_3 = sys.argv[4] if len(sys.argv) > 4 else None
 HEADS, KEY_HEADS, D = 32, 8, 128
 
 
@@ -56,7 +61,37 @@ def theirs(backend):
     return call
 
 
+class FlashAttention3(torch.autograd.Function):
+    prepared = {}
+
+    @staticmethod
+    def run(task, inputs, outputs):
+        batch, tokens, heads, _ = inputs["q"].shape
+        values = dict(B=batch, H=heads, H_kv=KEY_HEADS, S_q=tokens, S_kv=tokens, D=D, causal=1, scale=D**-0.5)
+        key = (task, batch, tokens)
+        if key not in FlashAttention3.prepared:
+            FlashAttention3.prepared[key] = Contender(FLASH_ATTENTION_3, task, values, inputs, outputs)
+        FlashAttention3.prepared[key](inputs, outputs)
+
+    @staticmethod
+    def forward(context, q, k, v):
+        o = torch.empty_like(q)
+        lse = torch.empty(q.shape[0], q.shape[2], q.shape[1], device=q.device)
+        FlashAttention3.run("attention_forward", dict(q=q, k=k, v=v), dict(o=o, lse=lse))
+        context.save_for_backward(q, k, v, o, lse)
+        return o
+
+    @staticmethod
+    def backward(context, grad):
+        q, k, v, o, lse = context.saved_tensors
+        gradients = [torch.empty_like(t) for t in (q, k, v)]
+        FlashAttention3.run("attention_backward", dict(q=q, k=k, v=v, o=o, lse=lse, grad_o=grad), dict(zip(("dq", "dk", "dv"), gradients)))
+        return tuple(gradients)
+
+
 SIDES = {"cultivar": ours, "flash": theirs(SDPBackend.FLASH_ATTENTION), "cudnn": theirs(SDPBackend.CUDNN_ATTENTION)}
+if FLASH_ATTENTION_3:
+    SIDES["flash_attention_3"] = FlashAttention3.apply
 
 
 def step(call, tensors, grad):
@@ -79,11 +114,13 @@ def main():
                 sides[name] = call
             except RuntimeError as error:
                 print("%s on %d x %d: %s" % (name, batch, tokens, str(error).splitlines()[0]), file=sys.stderr)
-        for mine, other in zip(step(sides["cultivar"], tensors, grad), step(sides["flash"], tensors, grad)):
-            error = ((mine - other).float().norm() / other.float().norm()).item()
-            if not error < 0.02:
-                failed = True
-                print("FAILED: a gradient differs by %.3g of its norm on %d x %d" % (error, batch, tokens))
+        gradients = {name: step(call, tensors, grad) for name, call in sides.items()}
+        for name, those in gradients.items():
+            for one, other in zip(those, gradients["flash"]):
+                error = ((one - other).float().norm() / other.float().norm()).item()
+                if not error < 0.02:
+                    failed = True
+                    print("FAILED: a gradient of %s differs from flash's by %.3g of its norm on %d x %d" % (name, error, batch, tokens))
         times = {name: [] for name in sides}
         for _ in range(SAMPLES):
             for name in random.sample(list(sides), len(sides)):

@@ -33,7 +33,7 @@ for name in $programs; do
   program=$build/bin/$name
   strip -o "$out/bin/$name" "$program"
   ldd "$program" | awk '$2 == "=>" { print $3 }'
-done | sort -u | grep -Ev '/(libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so' | while read -r library; do
+done | sort -u | grep -Ev '/(libstdc\+\+|libgcc_s|libc|libm|libdl|libpthread|librt|ld-linux[^/]*)\.so' | while read -r library; do
   cp -L "$library" "$out/lib/"
 done
 for library in "$build"/lib/libcultivar-contender-*.so; do  # the contenders of this build; vendors' libraries are on the target machine
