@@ -86,10 +86,25 @@ struct Strip {
   }
 };
 
+// The log-sum-exp of a row whose weights 2^(logit * scale2 - high) have the sum `total`: high * scale / scale2 + ln(total), by pairs
+// of floats, so that only the result is rounded. (`high` is relative to the rounded scale2, as the weights are.)
+__device__ __forceinline__ float natural(float high, float total, float scale) {
+  const float scale2 = scale * 1.44269504f;
+  const float unit = scale / scale2, unit_rest = fmaf(-unit, scale2, scale) / scale2;
+  // total = m * 2^e, m between sqrt(1/2) and sqrt(2).
+  const int e = (__float_as_int(total) - 0x3f3504f3) >> 23;
+  const float m = total * __int_as_float((127 - e) << 23);
+  const float x = __fmul_rn(high, unit), y = __fmul_rn(static_cast<float>(e), 0.693145752f);  // the latter exact
+  const float sum = __fadd_rn(x, y), back = __fadd_rn(sum, -x);
+  const float sum_rest = __fadd_rn(__fadd_rn(x, -__fadd_rn(sum, -back)), __fadd_rn(y, -back));
+  const float rests = fmaf(high, unit_rest, fmaf(static_cast<float>(e), 1.42860677e-6f, fmaf(high, unit, -x)));
+  return sum + (logf(m) + (sum_rest + rests));
+}
+
 // One row of one head: its sums of all splits, whose maxima differ. keys_of(b) is the number of keys of sequence b.
 template <class KeysOf>
 __device__ __forceinline__ void combine_row(const float4* parts, const float2* stats, uint2* o, float* lse, int H, int group,
-                                            int S_q, int splits, const KeysOf& keys_of) {
+                                            int S_q, int splits, float scale, const KeysOf& keys_of) {
   enum : int { kWide = kHead / 4, kTeams = kCombiners / kWide };  // a team has a row's elements, four in a thread
   extern __shared__ float4 combined[];                            // [kTeams, kWide], then a weight for each split
   float* const weights = reinterpret_cast<float*>(combined + kCombiners);
@@ -141,7 +156,7 @@ __device__ __forceinline__ void combine_row(const float4* parts, const float2* s
       make_uint2(pack(x.x * factor, x.y * factor), pack(x.z * factor, x.w * factor));
   if (wide == 0)
     lse[(static_cast<Index>(b) * H + h) * S_q + query] =
-        nothing ? minus_infinity() : (high + log2f(total)) * 0.693147181f;
+        nothing ? minus_infinity() : natural(high, total, scale);
 }
 
 }  // namespace

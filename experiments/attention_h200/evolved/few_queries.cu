@@ -38,7 +38,7 @@ launch:
     grid: [B * H * S_q, 1, 1]
     block: [256, 1, 1]
     shared: "4 * gangs + 4096"
-    args: [parts, stats, o, lse, H, group, S_q, S_kv, gangs]
+    args: [parts, stats, o, lse, H, group, S_q, S_kv, gangs, scale]
 ---*/
 
 // A row is a query of a head; the `rows` rows that read one key head are numbered query by query, so neighbors see almost
@@ -186,6 +186,21 @@ __device__ __forceinline__ void multiply(float (&c)[kRows / 2], u64 a, u64 b, in
 __device__ __forceinline__ void store_transposed(u32 address, u32 x, u32 y) {
   asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(x), "r"(y)
                : "memory");
+}
+
+// The log-sum-exp of a row whose weights 2^(logit * scale2 - high) have the sum `total`: high * scale / scale2 + ln(total), by pairs
+// of floats, so that only the result is rounded. (`high` is relative to the rounded scale2, as the weights are.)
+__device__ __forceinline__ float natural(float high, float total, float scale) {
+  const float scale2 = scale * 1.44269504f;
+  const float unit = scale / scale2, unit_rest = fmaf(-unit, scale2, scale) / scale2;
+  // total = m * 2^e, m between sqrt(1/2) and sqrt(2).
+  const int e = (__float_as_int(total) - 0x3f3504f3) >> 23;
+  const float m = total * __int_as_float((127 - e) << 23);
+  const float x = __fmul_rn(high, unit), y = __fmul_rn(static_cast<float>(e), 0.693145752f);  // the latter exact
+  const float sum = __fadd_rn(x, y), back = __fadd_rn(sum, -x);
+  const float sum_rest = __fadd_rn(__fadd_rn(x, -__fadd_rn(sum, -back)), __fadd_rn(y, -back));
+  const float rests = fmaf(high, unit_rest, fmaf(static_cast<float>(e), 1.42860677e-6f, fmaf(high, unit, -x)));
+  return sum + (logf(m) + (sum_rest + rests));
 }
 
 // Keys that a query sees.
@@ -413,7 +428,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
                                         pack(up.x * factor, up.y * factor), pack(up.z * factor, up.w * factor));
     if (chunk == 0)
       lse[(static_cast<Index>(head) * group + row % group) * S_q + query] =
-          nothing ? minus_infinity() : (high + log2f(all)) * 0.693147181f;
+          nothing ? minus_infinity() : natural(high, all, scale);
   }
   // No block ends while another reads its shared memory.
   if (team > 1) cluster_sync();
@@ -422,7 +437,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 // A block combines one row of one head: its sums of all clusters, whose maxima differ.
 extern "C" __global__ void __launch_bounds__(kCombiners)
     combine(const float4* parts, const float2* stats, uint2* o, float* lse, int H, int group, int S_q,
-            int S_kv, int splits) {
+            int S_kv, int splits, float scale) {
   enum : int { kWide = kHead / 4, kTeams = kCombiners / kWide };  // a team has a row's elements, four in a thread
   extern __shared__ float4 combined[];                            // [kTeams, kWide], then a weight for each split
   float* const weights = reinterpret_cast<float*>(combined + kCombiners);
@@ -474,5 +489,5 @@ extern "C" __global__ void __launch_bounds__(kCombiners)
       make_uint2(pack(x.x * factor, x.y * factor), pack(x.z * factor, x.w * factor));
   if (wide == 0)
     lse[(static_cast<Index>(b) * H + h) * S_q + query] =
-        nothing ? minus_infinity() : (high + log2f(total)) * 0.693147181f;
+        nothing ? minus_infinity() : natural(high, total, scale);
 }

@@ -38,7 +38,7 @@ launch:
     grid: [B * H * S_q, 1, 1]
     block: [256, 1, 1]
     shared: "4 * splits + 4096"
-    args: [parts, stats, o, lse, H, group, S_q, S_kv, splits]
+    args: [parts, stats, o, lse, H, group, S_q, S_kv, splits, scale]
 ---*/
 
 // A row is a query of a head; the `rows` rows that read one key head are numbered query by query, so those of 16 see
@@ -223,13 +223,13 @@ extern "C" __global__ void __launch_bounds__(kThreads)
                    pack(x[4] * factor, x[5] * factor), pack(x[6] * factor, x[7] * factor));
     if (chunk == 0)
       lse[(static_cast<Index>(head) * group + row % group) * S_q + query] =
-          nothing ? minus_infinity() : (high + log2f(total)) * 0.693147181f;
+          nothing ? minus_infinity() : natural(high, total, scale);
   }
 }
 
 // A block combines one row of one head.
 extern "C" __global__ void __launch_bounds__(kCombiners)
     combine(const float4* parts, const float2* stats, uint2* o, float* lse, int H, int group, int S_q,
-            int S_kv, int splits) {
-  combine_row(parts, stats, o, lse, H, group, S_q, splits, [&](int) { return S_kv; });
+            int S_kv, int splits, float scale) {
+  combine_row(parts, stats, o, lse, H, group, S_q, splits, scale, [&](int) { return S_kv; });
 }
