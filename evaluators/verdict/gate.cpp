@@ -52,6 +52,14 @@ std::string in_words(double log_ratio) {
                      log_ratio >= 0.0 ? "faster" : "slower");
 }
 
+// Of a challenger that is slower, the lower bound says how slow it is at most.
+std::string at_least(double log_ratio) {
+  return (log_ratio >= 0.0 ? "at least " : "at most ") + in_words(log_ratio);
+}
+std::string at_most(double log_ratio) {
+  return (log_ratio >= 0.0 ? "at most " : "at least ") + in_words(log_ratio);
+}
+
 }  // namespace
 
 std::string_view name_of(Verdict verdict) {
@@ -254,14 +262,12 @@ struct Gate::State {
       return fmt::format("{}, but {} loses more than {:.2g} % ({})", measured, workloads[*broken].name, loss,
                          in_words(batches.centre(*broken)));
     if (verdict == Verdict::better)
-      return fmt::format("{}, at least {}; no workload loses {:.2g} %", measured, in_words(decision.lower),
-                         loss);
+      return fmt::format("{}, {}; no workload loses {:.2g} %", measured, at_least(decision.lower), loss);
     if (const Guarded* broken = broken_guard())
       return fmt::format("{}, but {} loses more than {:.2g} % ({})", measured, broken->name, loss,
                          in_words(broken->ratios.centre()));
     if (verdict == Verdict::worse)
-      return fmt::format("{}, at most {}: a gain of {:.2g} % is ruled out", measured,
-                         in_words(decision.upper), gain);
+      return fmt::format("{}, {}: a gain of {:.2g} % is ruled out", measured, at_most(decision.upper), gain);
     if (!done) return !anything() ? "nothing was measured" : measured + ", still measuring";
     if (gain_shown.shown())
       return fmt::format("{}, but a loss of {:.2g} % on {} could not be ruled out in {:.3g} s of device time",

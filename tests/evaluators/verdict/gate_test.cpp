@@ -114,6 +114,19 @@ BOOST_AUTO_TEST_CASE(a_gain_that_costs_one_workload_more_than_allowed_is_refused
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_reason_says_how_large_a_gain_is_at_least_or_at_most) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Decision gain = play({.effects = {0.05, 0.05}}, short_duel(), seed).decision();
+    BOOST_TEST((gain.verdict == Verdict::better));
+    BOOST_TEST(gain.reason.find(", at least ") != std::string::npos, gain.reason);
+    BOOST_TEST(gain.reason.find("% faster; no workload") != std::string::npos, gain.reason);
+    const Decision none = play({.effects = {0.0, 0.0}, .noise = 0.002}, short_duel(), seed).decision();
+    if (none.verdict != Verdict::worse) continue;
+    const char* const said = none.upper >= 0.0 ? ", at most " : ", at least ";
+    BOOST_TEST(none.reason.find(said) != std::string::npos, none.reason);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_loss_that_cannot_be_ruled_out_leaves_the_gain_undecided) {
   // The loss of w1 is exactly the limit, so it can be neither shown nor ruled out; the gain itself is plain.
   const Machine machine{.effects = {0.10, std::log1p(-0.02)}};
@@ -334,6 +347,9 @@ BOOST_AUTO_TEST_CASE(a_plain_loss_ends_at_once) {
     BOOST_TEST((d.verdict == Verdict::worse));
     BOOST_TEST(d.blocks == 0);
     BOOST_TEST(d.upper < 0.0);
+    BOOST_TEST(d.reason.find(", at least ") != std::string::npos, d.reason);
+    BOOST_TEST(d.reason.find("% slower: a gain of") != std::string::npos, d.reason);
+    BOOST_TEST(d.reason.find("at most") == std::string::npos, d.reason);
   }
 }
 
