@@ -168,6 +168,35 @@ std::string values_of(const TensorSpec& tensor) {
   }
 }
 
+// Whether it is an optional parameter with its default in this workload. Kernels that do not name it claim
+// only such workloads.
+bool left_out(const Parameter& p, const Workload& w) {
+  if (!p.optional) return false;
+  const auto usual = p.fallback->evaluate(w.values);
+  return usual && w.values.at(p.name) == *usual;
+}
+bool left_out(const Parameter& p, const std::vector<Workload>& workloads) {
+  return p.optional && std::ranges::all_of(workloads, [&](const Workload& w) { return left_out(p, w); });
+}
+
+// What the parameters of such a shape may be.
+std::string drawn_parameters(const Task& task, const std::vector<Workload>& timed) {
+  std::vector<std::string> all;
+  for (const Parameter& p : task.parameters) {
+    if (left_out(p, timed)) continue;
+    if (p.flag)
+      all.push_back(p.name + " 0 or 1");
+    else if (const auto amounts = amounts_of(task, p))
+      all.push_back(fmt::format("{} {}any amount from {} to {}", p.name, p.optional ? "off or " : "",
+                                number(amounts->first), number(amounts->second)));
+    else if (p.optional || !is_floating(p.type))
+      all.push_back(p.name + " any listed value");
+    else
+      all.push_back(p.name + " from half to twice the usual value");
+  }
+  return all.empty() ? "" : fmt::format("; {}", fmt::join(all, ", "));
+}
+
 // How far the shapes go that are not listed (judge/drawn_shapes.hpp).
 std::string drawn_words(const Task& task, const std::vector<Workload>& timed, Target target) {
   std::vector<Workload> shapes = listed_shapes(task, target);
@@ -184,20 +213,9 @@ std::string drawn_words(const Task& task, const std::vector<Workload>& timed, Ta
                        number(kFarFactor * greatest));
   return fmt::format(
       "Also on shapes drawn in secret that `requires` claims: each dimension from 1 to about twice a listed "
-      "one, odd too{}. The tensors of a shape have at most {:.4g} MB{}.\n",
-      far.empty() ? "" : far + ", the others small", bytes * 1e-6,
+      "one, odd too{}{}. The tensors of a shape have at most {:.4g} MB{}.\n",
+      drawn_parameters(task, timed), far.empty() ? "" : far + ", the others small", bytes * 1e-6,
       int_indices ? ", so an int holds any index" : "");
-}
-
-// Whether it is an optional parameter with its default in this workload. Kernels that do not name it claim
-// only such workloads.
-bool left_out(const Parameter& p, const Workload& w) {
-  if (!p.optional) return false;
-  const auto usual = p.fallback->evaluate(w.values);
-  return usual && w.values.at(p.name) == *usual;
-}
-bool left_out(const Parameter& p, const std::vector<Workload>& workloads) {
-  return p.optional && std::ranges::all_of(workloads, [&](const Workload& w) { return left_out(p, w); });
 }
 
 }  // namespace
