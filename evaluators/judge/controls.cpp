@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <sstream>
+#include <string_view>
 
 #include "evaluators/check/compare.hpp"
 #include "evaluators/judge/stages.hpp"
+#include "evaluators/system/files.hpp"
 #include "evaluators/system/secret.hpp"
 
 namespace cultivar {
@@ -179,6 +183,38 @@ bool applies_somewhere(const Task& task, const Control& control) {
   return false;
 }
 
+// The name of the control that this line declares or calls; empty if there is none.
+std::string control_in(const std::string& line) {
+  constexpr std::string_view kPrefix = "control_";
+  const auto in_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  const std::size_t at = line.find(kPrefix);
+  if (at == std::string::npos || (at > 0 && in_name(line[at - 1]))) return {};
+  const auto name = line.begin() + static_cast<std::ptrdiff_t>(at + kPrefix.size());
+  const auto end = std::find_if_not(name, line.end(), in_name);
+  const auto next = std::find_if(end, line.end(), [](char c) { return c != ' '; });
+  return next != line.end() && *next == '(' ? std::string(name, end) : std::string();
+}
+
+// A wrong kernel that reference.cpp defines, but that task.yaml does not list, would never be tried.
+Expected<void> check_all_listed(const Task& task, const OracleLibrary& library) {
+  const auto file = task.folder / "reference.cpp";
+  std::istringstream text(read_file(file).value_or(""));
+  std::size_t number = 0;
+  for (std::string line; std::getline(text, line);) {
+    ++number;
+    const std::string name = control_in(line);
+    if (name.empty() || std::ranges::find(task.controls, name, &Control::name) != task.controls.end() ||
+        library.control(name) == nullptr)
+      continue;
+    return failure("controls",
+                   fmt::format("{}:{}: control_{} is not listed in {}, so it would never be tried: add "
+                               "`{}: {{about: \"what is wrong with it\"}}` to `controls` there, or remove "
+                               "this function",
+                               file.string(), number, name, (task.folder / "task.yaml").string(), name));
+  }
+  return {};
+}
+
 std::string names_of(const std::vector<Dtype>& dtypes) {
   std::string names;
   for (const Dtype dtype : dtypes) names += (names.empty() ? "" : ", ") + std::string(name_of(dtype));
@@ -246,7 +282,7 @@ Expected<void> check_controls(const Task& task, const OracleLibrary& library, Ta
       return passes(task, fmt::format("the wrong kernel '{}' ({})", control.name, control.about), accepted);
     }
   }
-  return {};
+  return check_all_listed(task, library);
 }
 
 }  // namespace cultivar

@@ -138,6 +138,17 @@ BOOST_AUTO_TEST_CASE(a_control_that_reference_cpp_lacks_is_refused_with_its_line
   BOOST_TEST(said.find("doubling/reference.cpp") != std::string::npos, said);
 }
 
+BOOST_AUTO_TEST_CASE(a_control_that_task_yaml_does_not_list_is_refused_with_its_line) {
+  OwnTask own;
+  const std::string said = controls_of(own, kTight, "controls: {}");
+  BOOST_TEST(said.find("doubling/reference.cpp:7: control_triples is not listed in ") != std::string::npos,
+             said);
+  BOOST_TEST(said.find("add `triples: {about: ") != std::string::npos, said);
+  std::string other = kDoubles;
+  other.replace(other.find("extern \"C\" void control_"), 10, "// void control_old(\nstatic    ");
+  BOOST_TEST(controls_of(own, kTight, "controls: {}", other) == "");  // nobody can call them
+}
+
 BOOST_AUTO_TEST_CASE(a_control_that_is_wrong_nowhere_is_refused) {
   OwnTask own;
   const std::string said =
