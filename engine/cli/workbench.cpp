@@ -32,8 +32,10 @@ ServiceOptions service_options(const InstallationPaths& installation, const Task
 
 // Code that runs is compiled for the architecture of the GPU that runs it.
 TargetChoice for_its_device(TargetChoice target, DeviceService& device, bool runs) {
-  if (target.kind->architecture_of != nullptr && runs)
-    target.architecture = architecture_of(target.kind, must(device.info()).facts);
+  if (target.kind->architecture_of == nullptr || !runs) return target;
+  StepLine line("starting the worker");
+  target.architecture = architecture_of(
+      target.kind, must(device.info([&](const std::string& step) { line.show(step); })).facts);
   return target;
 }
 

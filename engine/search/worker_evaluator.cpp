@@ -174,7 +174,12 @@ class WorkerEvaluator : public Evaluator {
   Expected<std::vector<Answer>> ask(std::size_t begin, std::size_t end) {
     std::vector<std::future<Answer>> asked;
     for (std::size_t i = begin; i < end; ++i)
-      asked.push_back(std::async(std::launch::async, [&worker = workers_[i]] { return worker->info(); }));
+      asked.push_back(std::async(std::launch::async, [this, &worker = workers_[i]] {
+        return worker->info([this](const std::string& step) {
+          const std::lock_guard lock(mutex_);
+          starting_ = step;
+        });
+      }));
     if (!await(asked)) {
       interrupt();
       return tl::make_unexpected(given_up());
@@ -197,12 +202,18 @@ class WorkerEvaluator : public Evaluator {
       while (asked[i].wait_for(std::chrono::milliseconds(500)) != std::future_status::ready) {
         const std::string by =
             options_.launcher.empty() ? "" : fmt::format(" by `{}`", shell_words(options_.launcher));
-        if (!while_starting_(fmt::format("waiting for worker {} of {} to be started{} ({:.0f} s)", i + 1,
+        const std::string doing = starting_step();
+        if (!while_starting_(fmt::format("waiting for worker {} of {} to be started{}{} ({:.0f} s)", i + 1,
                                          workers_.size() * static_cast<std::size_t>(workers_per_device_), by,
-                                         seconds_since(start))))
+                                         doing.empty() ? "" : ": " + doing, seconds_since(start))))
           return false;
       }
     return true;
+  }
+
+  std::string starting_step() const {
+    const std::lock_guard lock(mutex_);
+    return starting_;
   }
 
   std::unique_ptr<DeviceService> worker_of(int device) const {
@@ -224,6 +235,7 @@ class WorkerEvaluator : public Evaluator {
   std::vector<std::unique_ptr<DeviceService>> workers_;
   mutable std::mutex mutex_;
   std::vector<std::string> runs_on_;  // guarded: the device of each worker; empty: not known now
+  std::string starting_;              // guarded: what a worker said last before it was ready
 };
 
 }  // namespace

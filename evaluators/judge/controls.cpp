@@ -230,7 +230,11 @@ double round_to_fp8(double value) {
   return std::copysign(std::min(std::abs(std::nearbyint(value / step) * step), 448.0), value);
 }
 
-Expected<void> check_controls(const Task& task, const OracleLibrary& library, Target target, int threads) {
+Expected<void> check_controls(const Task& task, const OracleLibrary& library, Target target, int threads,
+                              const std::function<void(const std::string&)>& step) {
+  const auto told = [&](const std::string& function, const std::string& where) {
+    if (step) step(fmt::format("{} of {} on {}", function, (task.folder / "reference.cpp").string(), where));
+  };
   std::vector<Workload> shapes;
   for (const Stage stage : {Stage::smoke, Stage::sweep})
     for (Workload& w : check_shapes(task, stage, target)) shapes.push_back(std::move(w));
@@ -245,6 +249,7 @@ Expected<void> check_controls(const Task& task, const OracleLibrary& library, Ta
     for (const Workload& w : shapes) {
       if (w.dtype != dtype || tried == kShapesPerDtype) continue;
       ++tried;
+      told("reference_row", w.name);
       if (auto ok = check_built_in(task, Bed(task, library, w, nullptr, threads)); !ok) return ok;
     }
     if (tried == 0) continue;
@@ -262,6 +267,7 @@ Expected<void> check_controls(const Task& task, const OracleLibrary& library, Ta
       const auto try_on = [&](const Workload& w, const StressCase* stress) {
         if (refused || w.dtype != dtype) return;
         if (!applies(task, control, w)) return;
+        told("control_" + control.name, w.name);
         const Bed bed(task, library, w, stress, threads);
         refused = bed.refuses(bed.rows_of(wrong));
         if (!refused) accepted += (accepted.empty() ? "" : ", ") + bed.name();

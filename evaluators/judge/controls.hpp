@@ -2,6 +2,9 @@
 // detect errors and is itself rejected when a worker loads it.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "evaluators/check/oracle.hpp"
 #include "evaluators/variant/manifest.hpp"
 
@@ -9,9 +12,11 @@ namespace cultivar {
 
 // Built-in controls, applied to each output tensor separately while the others are correct: zeros; the mean;
 // a copy of an input of the same shape; the output of other inputs; the correct output rounded to fp8 (e4m3).
-// In addition the task's own `control_*`, where their `when` holds. The oracle itself, rounded to the
-// outputs' types, must pass. An Error names the control, the shape and what to change.
-Expected<void> check_controls(const Task&, const OracleLibrary&, Target, int threads);
+// In addition the task's own `control_*`, where their `when` holds; all of them must be listed in task.yaml.
+// The oracle itself, rounded to the outputs' types, must pass. An Error names the control, the shape and what
+// to change. `step` is told which function of reference.cpp is about to run, and on which shape.
+Expected<void> check_controls(const Task&, const OracleLibrary&, Target, int threads,
+                              const std::function<void(const std::string&)>& step = {});
 
 double round_to_fp8(double value);  // e4m3: 3 mantissa bits, maximum 448, smallest step 2^-9
 

@@ -45,7 +45,7 @@ struct DeviceService::State {
       link.stop();
       served = 1;
     }
-    if (auto fit = fitting(); !fit) return tl::make_unexpected(fit.error());
+    if (auto fit = fitting(progress); !fit) return tl::make_unexpected(fit.error());
     auto answer = link.call(request, deadline_s, quiet_s, progress);
     if (!answer && answer.error().contender.empty() && answer.error().kind == LinkTrouble::Kind::lost) {
       *lost = true;
@@ -58,9 +58,9 @@ struct DeviceService::State {
 
   // A launcher may start the worker on another machine each time: one whose device differs from the search's
   // is stopped. Does nothing for a worker that has been asked already.
-  tl::expected<void, LinkTrouble> fitting() {
+  tl::expected<void, LinkTrouble> fitting(const Progress& progress = {}) {
     if (!expected || options.launcher.empty()) return {};
-    if (auto opened = link.open(); !opened) return opened;
+    if (auto opened = link.open(progress); !opened) return opened;
     if (link.pid() == asked) return {};
     const auto answer = link.call({{"request", "info"}}, kDeviceInfoSeconds, kDeviceInfoSeconds);
     if (!answer) return tl::make_unexpected(answer.error());
@@ -143,10 +143,11 @@ struct DeviceService::State {
 DeviceService::DeviceService(ServiceOptions options) : state_(std::make_unique<State>(std::move(options))) {}
 DeviceService::~DeviceService() = default;
 
-Expected<DeviceInfo> DeviceService::info() {
+Expected<DeviceInfo> DeviceService::info(const Progress& progress) {
   if (state_->info) return *state_->info;
   bool lost = false;
-  const auto answer = state_->call({{"request", "info"}}, kDeviceInfoSeconds, kDeviceInfoSeconds, {}, &lost);
+  const auto answer =
+      state_->call({{"request", "info"}}, kDeviceInfoSeconds, kDeviceInfoSeconds, progress, &lost);
   if (!answer) return tl::make_unexpected(answer.error().error);
   try {
     state_->info = answer->get<DeviceInfo>();

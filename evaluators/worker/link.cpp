@@ -180,7 +180,7 @@ tl::expected<void, LinkTrouble> WorkerLink::launch() {
   return {};
 }
 
-tl::expected<void, LinkTrouble> WorkerLink::start() {
+tl::expected<void, LinkTrouble> WorkerLink::start(const Progress& progress) {
   using Kind = LinkTrouble::Kind;
   if (conversation_) {
     if (conversation_->process.poll() == nullptr) return {};
@@ -196,12 +196,20 @@ tl::expected<void, LinkTrouble> WorkerLink::start() {
                           {"python", options_.python},
                           {"prepare_deadline_s", options_.prepare_deadline_s},
                           {"architecture", options_.architecture}};
-  auto configured = exchange(configure, options_.start_deadline_s, options_.start_deadline_s, {});
+  auto configured = exchange(configure, options_.start_deadline_s, options_.start_deadline_s, progress);
   if (configured) return {};
+  const bool timed_out = configured.error().kind == Kind::timed_out;
   // At this point no candidate can be responsible.
   if (configured.error().kind != Kind::interrupted) configured.error().kind = Kind::unavailable;
   LinkTrouble why = configured.error();
-  if (!why.last.text.empty()) why.error.message += "\nlast progress: " + why.last.text;
+  if (role_ == "measure" && timed_out && !why.last.text.empty())
+    why.error.message = fmt::format(
+        "the task was not ready within {:g} s. Last step: {}. Look in {} for a loop that does not end, or "
+        "that is too slow for the shapes in `checks` of task.yaml, and correct it\n{}",
+        options_.start_deadline_s, why.last.text, (options_.task_folder / "reference.cpp").string(),
+        why.error.message);
+  else if (!why.last.text.empty())
+    why.error.message += "\nlast progress: " + why.last.text;
   stop();
   return tl::make_unexpected(why);
 }
@@ -241,10 +249,10 @@ tl::expected<Json, LinkTrouble> WorkerLink::exchange(const Json& request, double
   }
 }
 
-tl::expected<void, LinkTrouble> WorkerLink::open() {
+tl::expected<void, LinkTrouble> WorkerLink::open(const Progress& progress) {
   if (interrupted_) return tl::make_unexpected(trouble(LinkTrouble::Kind::interrupted, "interrupted"));
   try {
-    return start();
+    return start(progress);
   } catch (const Json::exception& e) {
     return tl::make_unexpected(
         trouble(LinkTrouble::Kind::unavailable, fmt::format("malformed frame: {}", said_shortly(e))));
@@ -264,7 +272,7 @@ tl::expected<void, LinkTrouble> WorkerLink::greet() {
 
 tl::expected<Json, LinkTrouble> WorkerLink::call(const Json& request, double deadline_s, double quiet_s,
                                                  const Progress& progress) {
-  if (auto opened = open(); !opened) return tl::make_unexpected(opened.error());
+  if (auto opened = open(progress); !opened) return tl::make_unexpected(opened.error());
   try {
     return exchange(request, deadline_s, quiet_s, progress);
   } catch (const Json::exception& e) {

@@ -41,7 +41,8 @@ class WorkerLink {
   // longest allowed total time.
   tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double deadline_s,
                                                  double quiet_s, const Progress& progress = {});
-  tl::expected<void, LinkTrouble> open();  // starts a worker if there is none; call() does this by itself
+  tl::expected<void, LinkTrouble> open(
+      const Progress& = {});  // starts a worker if there is none; call() does this by itself
   // Only starts a worker, waits for its hello, and stops it. For a launcher that is tried out.
   tl::expected<void, LinkTrouble> greet();
   void stop(double goodbye_s = 1.0);  // the next call starts a new process
@@ -52,7 +53,7 @@ class WorkerLink {
   struct Conversation;
   const std::vector<std::string>& launcher() const;
   tl::expected<void, LinkTrouble> launch();  // until the worker's hello
-  tl::expected<void, LinkTrouble> start();
+  tl::expected<void, LinkTrouble> start(const Progress&);
   tl::expected<nlohmann::json, LinkTrouble> exchange(const nlohmann::json& request, double deadline_s,
                                                      double quiet_s, const Progress&);
   LinkTrouble trouble(LinkTrouble::Kind, const std::string& what);

@@ -124,12 +124,13 @@ class Worker {
     }
     device_ = parts_.device(cache_, device_number_);
     device_->while_waiting([this] { announce(last_said()); });  // repeats the last progress as a sign of life
+    const auto step = [this](const std::string& text) { progress({{}, {}, "the oracle: " + text}); };
+    const int cores = cores_of(device_->facts());
+    step("compiling and loading " + (task_->folder / "reference.cpp").string());
     Expected<OracleLibrary> oracle = OracleLibrary::build(*task_, cache_);
     if (!oracle) return trouble(oracle.error());
     oracle_ = std::move(*oracle);
-    progress(
-        {{}, {}, "the controls of " + task_->name + ", with reference.cpp of " + task_->folder.string()});
-    if (auto fit = check_controls(*task_, *oracle_, parts_.target, cores_of(device_->facts())); !fit)
+    if (auto fit = check_controls(*task_, *oracle_, parts_.target, cores, step); !fit)
       return trouble(fit.error());
     return {{"answer", Json::object()}};
   }

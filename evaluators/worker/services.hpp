@@ -60,7 +60,8 @@ class DeviceService {
  public:
   explicit DeviceService(ServiceOptions);
   ~DeviceService();
-  Expected<DeviceInfo> info();
+  // `progress`: as in the other calls, the steps of a worker that has to be started first.
+  Expected<DeviceInfo> info(const std::function<void(const std::string&)>& progress = {});
   // Starts the worker if it does not run. With a launcher it may run on another machine than before: if its
   // device is of another kind than this, it is stopped, and every call is an Error.
   Expected<void> open(const DeviceInfo& expected);

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <thread>
 
+#include "evaluators/check/oracle.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/worker/services_fixture.hpp"
 
@@ -194,6 +195,32 @@ extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t, d
   BOOST_REQUIRE(!info);
   BOOST_TEST(info.error().message.find("cannot detect wrong outputs") != std::string::npos,
              info.error().message);
+  fs::remove_all(name);
+}
+
+BOOST_AUTO_TEST_CASE(an_oracle_that_does_not_end_is_named_while_it_runs_and_in_the_error) {
+  std::string name = (fs::temp_directory_path() / "cultivar-endless-XXXXXX").string();
+  BOOST_REQUIRE(mkdtemp(name.data()) != nullptr);
+  const fs::path folder = fs::path(name) / "softmax";
+  fs::copy(kSource / "configs/tasks/softmax", folder, fs::copy_options::recursive);
+  std::ofstream(folder / "reference.cpp") << R"(#include "cultivar_reference.hpp"
+extern "C" void reference_row(const ReferenceArgs&, std::int64_t, double* out) {
+  for (volatile bool endless = true; endless;) out[0] = 0;
+}
+)";
+  ServiceOptions options = options_for("softmax");
+  options.task_folder = folder;
+  options.start_deadline_s = 3.0;
+  BOOST_REQUIRE(OracleLibrary::build(load_task(folder), options.cache));  // compiling may take as long
+  DeviceService device(options);
+  std::vector<std::string> steps;
+  const auto info = device.info([&](const std::string& step) { steps.push_back(step); });
+  BOOST_REQUIRE(!info);
+  const std::string file = (folder / "reference.cpp").string(), said = info.error().message;
+  BOOST_REQUIRE(!steps.empty());
+  BOOST_TEST(steps.back().starts_with("the oracle: reference_row of " + file + " on "), steps.back());
+  BOOST_TEST(said.starts_with("the task was not ready within 3 s. Last step: " + steps.back()), said);
+  BOOST_TEST(said.find("Look in " + file + " for a loop that does not end") != std::string::npos, said);
   fs::remove_all(name);
 }
 
