@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -24,22 +25,34 @@ std::string percent(double log_ratio) {
   return std::isfinite(log_ratio) ? fmt::format("{:+.2f} %", 100.0 * std::expm1(log_ratio)) : "?";
 }
 
-Compiled compiled_side(Workbench& bench, const NamedContender& source,
-                       const std::vector<Workload>& workloads) {
-  const StepLine line("compiling " + source.label);
-  return bench.contender(source, workloads);
+using Rejected = std::function<void(const Evaluation&)>;  // tells the rejection of a side
+
+Compiled compiled_side(Workbench& bench, const NamedContender& source, const std::vector<Workload>& workloads,
+                       const Rejected& rejected) {
+  std::optional<StepLine> line("compiling " + source.label);
+  if (!source.source) return bench.contender(source, workloads);
+  auto compiled = bench.contender_or_rejection(*source.source, workloads);
+  if (compiled) return std::move(*compiled);
+  line.reset();
+  rejected(compiled.error());
+  raise_rejection(*source.source, compiled.error());
 }
 
 // Returns how exact it is beside the other side; empty for a library, whose outputs the gate checks.
 std::vector<Exactness> check(Workbench& bench, const Task& task, const NamedContender& source,
                              const Compiled& compiled, const Compiled& other,
-                             const std::vector<Workload>& workloads) {
+                             const std::vector<Workload>& workloads, const Rejected& rejected) {
   if (compiled.is_library()) return {};
-  StepLine line("checking " + source.label);
+  std::optional<StepLine> line("checking " + source.label);
+  const auto refuse = [&](const Evaluation& why) {
+    line.reset();
+    rejected(why);
+    raise_rejection(*source.source, why);
+  };
   if (claimed(compiled.variant, task, workloads).size() != workloads.size())
-    throw InputError(fmt::format(
-        "{} does not claim every workload of this comparison; choose another set with --workloads",
-        source.origin));
+    refuse(rejection(
+        Stage::lint, "does not claim every workload of this comparison",
+        "it does not claim every workload of this comparison; choose another set with --workloads"));
   EvaluateRequest request;
   request.variant = compiled;
   request.workloads = workloads;
@@ -47,11 +60,8 @@ std::vector<Exactness> check(Workbench& bench, const Task& task, const NamedCont
   request.exactness = true;
   request.contenders.emplace_back("the other", other);
   const Evaluation evaluation = must(bench.device().evaluate(
-      request, [&](const std::string& step) { line.show(source.label + ": " + step); }));
-  if (!evaluation.measured())
-    throw std::runtime_error(fmt::format("{} is rejected at {}: {}\n{}", source.origin,
-                                         name_of(evaluation.stage), evaluation.reason,
-                                         evaluation.diagnostics));
+      request, [&](const std::string& step) { line->show(source.label + ": " + step); }));
+  if (!evaluation.measured()) refuse(evaluation);
   return evaluation.exactness;
 }
 
@@ -137,12 +147,27 @@ int compare_command(const Arguments& arguments) {
   const NamedContender incumbent = find_side(installation, task, where.kind, b);
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
 
+  const auto rejected = [&](const char* side) {
+    return [&, side](const Evaluation& why) {
+      if (interrupted()) return;
+      output.facts({{"task", task.name},
+                    {"a", a},
+                    {"b", b},
+                    {"verdict", "rejected"},
+                    {"side", side},
+                    {"stage", name_of(why.stage)},
+                    {"reason", why.reason},
+                    {"diagnostics", why.diagnostics}});
+    };
+  };
   Workbench bench(installation, task, where, true);
   GateRequest request;
-  request.challenger = compiled_side(bench, challenger, workloads);
-  request.incumbent = compiled_side(bench, incumbent, workloads);
-  const auto of_a = check(bench, task, challenger, request.challenger, request.incumbent, workloads);
-  const auto of_b = check(bench, task, incumbent, request.incumbent, request.challenger, workloads);
+  request.challenger = compiled_side(bench, challenger, workloads, rejected("a"));
+  request.incumbent = compiled_side(bench, incumbent, workloads, rejected("b"));
+  const auto of_a =
+      check(bench, task, challenger, request.challenger, request.incumbent, workloads, rejected("a"));
+  const auto of_b =
+      check(bench, task, incumbent, request.incumbent, request.challenger, workloads, rejected("b"));
   const json exactness = exactness_facts(of_a, of_b);
   request.control = request.incumbent;
   request.workloads = workloads;

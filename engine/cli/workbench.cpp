@@ -137,20 +137,30 @@ tl::expected<Compiled, Evaluation> Workbench::compile(const Variant& variant,
   return not_the_caches(compiler_.compile(variant, workloads, breadth));
 }
 
-Compiled Workbench::contender(const NamedSource& source, const std::vector<Workload>& workloads) {
+void raise_rejection(const NamedSource& source, const Evaluation& why) {
+  if (why.stage == Stage::lint)
+    throw InputError(fmt::format("{} is rejected: {}", source.origin, why.diagnostics));
+  throw std::runtime_error(in_words_of(source, fmt::format("{} is rejected at {}: {}\n{}", source.origin,
+                                                           name_of(why.stage), why.reason, why.diagnostics)));
+}
+
+tl::expected<Compiled, Evaluation> Workbench::contender_or_rejection(const NamedSource& source,
+                                                                     const std::vector<Workload>& workloads) {
   const auto variant = lint(source);
-  if (!variant)
-    throw InputError(fmt::format("{} is rejected: {}", source.origin, variant.error().diagnostics));
+  if (!variant) return tl::make_unexpected(variant.error());
   const std::vector<Workload> mine = claimed(*variant, task_, workloads);
   if (mine.empty())
-    throw InputError(fmt::format(
-        "{} claims no workload of this set (its manifest requires: {}); choose another set with --workloads",
-        source.origin, variant->manifest.requires_ ? variant->manifest.requires_->text() : "nothing"));
-  auto compiled = not_the_caches(compiler_.compile(*variant, mine));
-  if (!compiled)
-    throw std::runtime_error(in_words_of(
-        source, fmt::format("{} is rejected at {}: {}\n{}", source.origin, name_of(compiled.error().stage),
-                            compiled.error().reason, compiled.error().diagnostics)));
+    return tl::make_unexpected(rejection(
+        Stage::lint, "claims no workload of this set",
+        fmt::format("it claims no workload of this set (its manifest requires: {}); choose another set with "
+                    "--workloads",
+                    variant->manifest.requires_ ? variant->manifest.requires_->text() : "nothing")));
+  return not_the_caches(compiler_.compile(*variant, mine));
+}
+
+Compiled Workbench::contender(const NamedSource& source, const std::vector<Workload>& workloads) {
+  auto compiled = contender_or_rejection(source, workloads);
+  if (!compiled) raise_rejection(source, compiled.error());
   return std::move(*compiled);
 }
 

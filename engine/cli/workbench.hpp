@@ -33,6 +33,9 @@ TargetChoice parse_target(const InstallationPaths&,
 // The targets whose code is compiled for one architecture, for messages: "cuda".
 std::string targets_with_architectures();
 
+// A rejection as an exception, for a command that cannot go on: InputError at lint, else std::runtime_error.
+[[noreturn]] void raise_rejection(const NamedSource&, const Evaluation&);
+
 // Compiles and evaluates outside a search. Ctrl-C kills the work in progress.
 class Workbench {
  public:
@@ -48,6 +51,7 @@ class Workbench {
   tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&,
                                              Breadth = Breadth::searching);
   // A contender must compile and claim at least one workload.
+  tl::expected<Compiled, Evaluation> contender_or_rejection(const NamedSource&, const std::vector<Workload>&);
   Compiled contender(const NamedSource&, const std::vector<Workload>&);
   Compiled contender(const NamedContender&,
                      const std::vector<Workload>&);  // a library is not loaded here

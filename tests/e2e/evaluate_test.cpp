@@ -168,6 +168,25 @@ BOOST_AUTO_TEST_CASE(compare_finds_the_faster_of_two_and_gives_intervals) {
   BOOST_TEST(words.out.find("A is better than B") != std::string::npos, words.out);
 }
 
+BOOST_AUTO_TEST_CASE(compare_tells_as_json_which_side_was_rejected_and_why) {
+  const std::string wrong = read_text(folder / "rms_norm/seeds/plain.cpp");
+  write_text(folder / "broken.cpp", wrong + "\nint broken(;\n");
+  write_text(folder / "nothing.cpp", "int nothing;\n");
+  for (const auto& [kernel, stage, exit] :
+       {std::tuple{"broken.cpp", "compile", 1}, std::tuple{"nothing.cpp", "lint", 2}})
+    for (const bool first : {true, false}) {
+      const auto result = run({"compare", "rms_norm", first ? kernel : "plain", first ? "plain" : kernel,
+                               "--workloads", "small", "--json"});
+      BOOST_TEST(result.exit == exit);
+      const auto said = facts(result);
+      BOOST_TEST(said["verdict"] == "rejected");
+      BOOST_TEST(said["side"] == (first ? "a" : "b"));
+      BOOST_TEST(said["stage"] == stage);
+      BOOST_TEST(!said["reason"].get<std::string>().empty());
+      BOOST_TEST(result.err.find(std::string(kernel) + " is rejected") != std::string::npos, result.err);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_step_without_news_is_reported_every_ten_seconds_with_its_time) {
   // Each value costs the compiler as many operations as it is willing to do.
   std::ofstream(folder.path() / "slow.cpp") << R"(/*--- cultivar
