@@ -1,6 +1,7 @@
 #include "engine/cli/config_checks.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -29,12 +30,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// "search.yaml:12: models.m.command": the position of a value in the file; without a line number when it was
-// set with --set. Numbers are positions in lists.
-std::string place_of(const fs::path& file, const std::vector<std::string>& keys) {
-  std::string dotted;
-  for (const std::string& key : keys) dotted += (dotted.empty() ? "" : ".") + key;
-  YamlNode node = read_yaml(file);
+// The value at these keys; numbers are positions in lists.
+std::optional<YamlNode> find_node(YamlNode node, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     std::optional<YamlNode> next;
     if (node.is_map())
@@ -42,10 +39,35 @@ std::string place_of(const fs::path& file, const std::vector<std::string>& keys)
         if (name == key) next = value;
     if (node.is_sequence())
       if (const auto items = node.items(); std::stoul(key) < items.size()) next = items[std::stoul(key)];
-    if (!next) return fmt::format("{}: {}", file.string(), dotted);
+    if (!next) return std::nullopt;
     node = *next;
   }
-  return fmt::format("{}:{}: {}", file.string(), node.line(), dotted);
+  return node;
+}
+
+// "search.yaml:12: models.m.command": the position of a value in the file; without a line number when it was
+// set with --set. `item`: of a list, the line of this item if it is there.
+std::string place_of(const ConfigPlace& from, const std::vector<std::string>& keys,
+                     const std::string& item = {}) {
+  const std::string dotted = fmt::format("{}", fmt::join(keys, "."));
+  std::vector<std::vector<std::string>> above{{}};
+  if (from.task) above = {{"tasks", std::to_string(*from.task)}, {"common"}};
+  const YamlNode whole = read_yaml(from.file);
+  for (std::vector<std::string>& path : above) {
+    const std::string head = path.empty()       ? ""
+                             : path.size() == 1 ? path.front() + "."
+                                                : fmt::format("tasks[{}].", *from.task);
+    path.insert(path.end(), keys.begin(), keys.end());
+    const auto node = find_node(whole, path);
+    if (!node) continue;
+    int line = node->line();
+    if (!item.empty() && node->is_sequence())
+      for (const YamlNode& each : node->items())
+        if (each.is_scalar() && item.ends_with(each.string())) line = each.line();
+    return fmt::format("{}:{}: {}{}", from.file.string(), line, head, dotted);
+  }
+  return fmt::format("{}: {}{}", from.file.string(), from.task ? fmt::format("tasks[{}].", *from.task) : "",
+                     dotted);
 }
 
 }  // namespace
@@ -96,7 +118,7 @@ nlohmann::json check_sources(const Config& config, const Output& output) {
           {"seeds", seeds}};
 }
 
-void check_choices(const Config& config, const fs::path& from) {
+void check_choices(const Config& config, const ConfigPlace& from) {
   const auto configured = [&](const auto& wanted) {
     return std::ranges::any_of(
         config.operators, [&](const OperatorShare& share) { return wanted(operator_named(share.name)); });
@@ -123,9 +145,9 @@ void check_choices(const Config& config, const fs::path& from) {
           place_of(from, {"population", "axes", std::to_string(i)}), axis, did_you_mean(axis, known)));
 }
 
-void check_programs(const Config& config, const InstallationPaths& installation, const fs::path& from) {
+void check_programs(const Config& config, const InstallationPaths& installation, const ConfigPlace& from) {
   for (const std::string& library : config.libraries) {
-    const std::string place = place_of(from, {"contenders"});
+    const std::string place = place_of(from, {"contenders"}, library);
     for (const KnownContender& known : known_contenders(installation.programs)) {
       const std::string why = misfit(known, config.task_folder.filename(), name_of(config.target));
       if ((known.name == library || known.library == library) && !why.empty())
@@ -167,7 +189,7 @@ namespace {
 
 constexpr double kPatience = 60.0;  // for a launcher to start a worker
 
-[[noreturn]] void no_worker(const ServiceOptions& options, const fs::path& from, const char* role,
+[[noreturn]] void no_worker(const ServiceOptions& options, const ConfigPlace& from, const char* role,
                             const std::string& command, const Error& why, Clock::time_point start) {
   throw InputError(fmt::format(
       "{}: `{}` started no {} worker; the attempt ended after {:.1f} s.\n{}\nRun `{} true` by hand: if it "
@@ -179,7 +201,7 @@ constexpr double kPatience = 60.0;  // for a launcher to start a worker
 
 // Starts all workers that the search would have, at the same time. Returns how many are on which device.
 std::vector<WorkersOf> measuring_workers(const ServiceOptions& options, const EvaluationConfig& evaluation,
-                                         const fs::path& from, const std::string& command,
+                                         const ConfigPlace& from, const std::string& command,
                                          const Output& output) {
   const Clock::time_point start = Clock::now();
   std::vector<std::future<Expected<DeviceInfo>>> asked;
@@ -223,7 +245,7 @@ std::vector<WorkersOf> measuring_workers(const ServiceOptions& options, const Ev
 }  // namespace
 
 std::vector<WorkersOf> check_launchers(const Config& config, const InstallationPaths& installation,
-                                       const fs::path& from, const Output& output) {
+                                       const ConfigPlace& from, const Output& output) {
   ServiceOptions options;
   options.target = config.target;
   options.programs = installation.programs;

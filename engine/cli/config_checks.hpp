@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <vector>
 
 #include "engine/cli/installation_paths.hpp"
@@ -13,6 +14,12 @@
 
 namespace cultivar {
 
+// Where a configuration is written, for messages.
+struct ConfigPlace {
+  std::filesystem::path file;
+  std::optional<std::size_t> task = {};  // its position in `tasks` of a suite, whose `common` holds the rest
+};
+
 // Every seed must claim the workloads, and its plans must be legal on them and on their check shapes. For
 // target cuda, the facts of an H100 are used, whatever GPU is installed. Runs nothing; prints a line for each
 // seed, and returns the facts. Throws InputError.
@@ -20,18 +27,17 @@ nlohmann::json check_sources(const Config&, const Output&);
 
 // What a search could not use: axes of map_elites that no kernel has, a planner whose strategies no operator
 // follows. Not checked when the configuration is read, because records of earlier versions may have it.
-// `from`: the file, for messages. Throws InputError.
-void check_choices(const Config&, const std::filesystem::path& from);
+// Throws InputError.
+void check_choices(const Config&, const ConfigPlace& from);
 
 // Programs and libraries that the configuration names must exist on this machine. Not checked when the
-// configuration is read, because a record can be read on any machine. `from`: the file, for messages. Throws
-// InputError.
-void check_programs(const Config&, const InstallationPaths&, const std::filesystem::path& from);
+// configuration is read, because a record can be read on any machine. Throws InputError.
+void check_programs(const Config&, const InstallationPaths&, const ConfigPlace& from);
 
 // Starts the measuring workers and one compile worker, if they have a launcher, and waits a minute for them.
 // Returns how many measuring ones are on which device. If none starts, what the launcher says is part of the
-// InputError. `from`: the configuration's file.
-std::vector<WorkersOf> check_launchers(const Config&, const InstallationPaths&,
-                                       const std::filesystem::path& from, const Output&);
+// InputError.
+std::vector<WorkersOf> check_launchers(const Config&, const InstallationPaths&, const ConfigPlace& from,
+                                       const Output&);
 
 }  // namespace cultivar

@@ -57,10 +57,10 @@ int run_command(const Arguments& arguments) {
   const fs::path found = find_configuration(installation, file);
   if (found != fs::path(file)) notify("{} is not in the current folder; using {}\n", file, found.string());
   const Config config = load_config(found, overrides, installation_of(installation));
-  check_choices(config, found);
-  check_programs(config, installation, found);
+  check_choices(config, {found});
+  check_programs(config, installation, {found});
   if (check) {
-    const std::vector<WorkersOf> workers = check_launchers(config, installation, found, output);
+    const std::vector<WorkersOf> workers = check_launchers(config, installation, {found}, output);
     nlohmann::json facts = check_sources(config, output);
     if (!workers.empty()) facts["workers"] = workers;
     output.facts(facts);

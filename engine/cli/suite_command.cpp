@@ -183,8 +183,9 @@ int suite_command(const Arguments& arguments) {
   const std::vector<const SuiteTask*> tasks = chosen(suite, only);
   if (!only_table)
     for (const SuiteTask* task : tasks) {
-      check_choices(task->config, found);
-      check_programs(task->config, installation, found);
+      const ConfigPlace place{found, static_cast<std::size_t>(task - suite.tasks.data())};
+      check_choices(task->config, place);
+      check_programs(task->config, installation, place);
     }
   if (only_check) {
     check(suite, tasks, output);

@@ -24,6 +24,30 @@ BOOST_AUTO_TEST_CASE(the_installed_suite_is_valid_and_a_misspelled_task_is_named
   BOOST_TEST(!fs::exists(folder / "runs"));
 }
 
+BOOST_AUTO_TEST_CASE(a_contender_that_does_not_fit_is_named_with_its_line_in_the_suite) {
+  TemporaryFolder folder;
+  write_own_task(folder.path(), "{evaluations: 2}");
+  const auto check = [&](const std::string& common, const std::string& own) {
+    write_text(folder / "one.yaml",
+               "name: one\n"
+               "common:\n"
+               "  workloads: small\n"
+               "  budget: {evaluations: 2, wall: 2m}\n" +
+                   common +
+                   "tasks:\n"
+                   "  - {name: first, task: ./rms_norm}\n"
+                   "  - name: d64\n"
+                   "    task: ./rms_norm\n" +
+                   own);
+    return cultivar_in(folder.path(), {"suite", "one.yaml", "--only", "d64", "--check"});
+  };
+  const auto in_task = check("", "    contenders:\n      - rms_norm/seeds/plain.cpp\n      - cudnn\n");
+  BOOST_TEST(in_task.exit == 2);
+  BOOST_TEST(contains(in_task.err, "one.yaml:11: tasks[1].contenders: "), in_task.err);
+  const auto in_common = check("  contenders: [cudnn]\n", "");
+  BOOST_TEST(contains(in_common.err, "one.yaml:5: common.contenders: "), in_common.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_task_that_fails_is_said_in_the_table_and_the_next_one_is_searched) {
   TemporaryFolder folder;
   write_own_task(folder.path(), "{evaluations: 2}");
