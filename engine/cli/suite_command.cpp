@@ -5,6 +5,7 @@
 #include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/config_checks.hpp"
@@ -113,6 +114,8 @@ Ended run_all(const std::vector<const SuiteTask*>& tasks, const fs::path& folder
   }
   notify("{} task{}, about {} of search, and the confirmations\n", tasks.size(), tasks.size() == 1 ? "" : "s",
          duration(left));
+  std::set<Target> lacking;
+  bool searched = false;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const SuiteTask& task = *tasks[i];
     const SuiteStep& step = steps[i].first;
@@ -121,6 +124,11 @@ Ended run_all(const std::vector<const SuiteTask*>& tasks, const fs::path& folder
     if (step.kind == SuiteStep::Kind::done) {
       if (!why.empty()) troubles[task.name] = why;
       notify("\n{}: {}\n", place, why.empty() ? "finished before" : why);
+      continue;
+    }
+    if (lacking.contains(task.config.target)) {
+      troubles.erase(task.name);
+      left -= step.seconds_left;
       continue;
     }
     notify("\n{}: {} on {}, workloads {}, {}\n", place, task.config.task->name, name_of(task.config.target),
@@ -135,6 +143,16 @@ Ended run_all(const std::vector<const SuiteTask*>& tasks, const fs::path& folder
       return take_step(task, step, folder / task.name, runtime, line.callbacks(), interrupted());
     }();
     if (end.interrupted) return {true, std::move(troubles)};
+    if (end.missing) {
+      lacking.insert(task.config.target);
+      const bool others =
+          std::ranges::any_of(tasks.begin() + static_cast<std::ptrdiff_t>(i), tasks.end(),
+                              [&](const SuiteTask* t) { return !lacking.contains(t->config.target); });
+      if (!searched && !others) throw MissingError(end.trouble);
+      notify("No other task on {} is searched: this machine lacks what they need\n",
+             name_of(task.config.target));
+    }
+    searched = searched || !end.missing;
     troubles[task.name] = end.trouble;
     if (!end.trouble.empty()) notify("{} failed: {}\n", task.name, end.trouble);
     after_each(troubles);

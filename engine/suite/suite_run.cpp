@@ -97,6 +97,7 @@ SuiteTaskEnd take_step(const SuiteTask& task, const SuiteStep& step, const fs::p
     end.interrupted = outcome ? outcome->stop == Outcome::Stop::interrupted
                               : outcome.error().kind == ErrorKind::interrupted;
     if (end.interrupted) return {};
+    end.missing = !outcome && outcome.error().kind == ErrorKind::missing;
     if (!outcome) return outcome.error().text();
     if (outcome->stop == Outcome::Stop::failed) return outcome->reason;
     return export_trouble(folder, runtime);

@@ -24,6 +24,7 @@ Expected<SuiteStep> next_step(const SuiteTask&, const std::filesystem::path& run
 struct SuiteTaskEnd {
   bool interrupted = false;
   std::string trouble = {};  // why the search or its export failed, with the remedy; empty: it did not
+  bool missing = false;      // this machine lacks what the trouble says, for every search on this target
 };
 
 // Begins or resumes the search and exports its best kernel to run_folder/best. Every failure is a trouble.

@@ -48,6 +48,21 @@ BOOST_AUTO_TEST_CASE(a_contender_that_does_not_fit_is_named_with_its_line_in_the
   BOOST_TEST(contains(in_common.err, "one.yaml:5: common.contenders: "), in_common.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_machine_without_the_device_is_said_once_and_ends_the_suite) {
+  TemporaryFolder folder;
+  write_text(folder / "gpu.yaml",
+             "name: gpu\n"
+             "common: {target: cuda, workloads: quick, budget: {evaluations: 1, wall: 1m}}\n"
+             "tasks: [{task: softmax}, {task: gelu}, {task: transpose}]\n");
+  const auto result = run_command(
+      cultivar_command({"suite", "gpu.yaml"}),
+      {.folder = folder.path(), .environment = {{"CUDA_VISIBLE_DEVICES", ""}}, .deadline_s = 120.0});
+  BOOST_TEST(result.exit == 3, result.err);
+  BOOST_TEST(contains(result.err, "1 of 3, softmax: "), result.err);
+  BOOST_TEST(!contains(result.err, "2 of 3"), result.err);
+  BOOST_TEST(!contains(result.err + result.out, "gelu"), result.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_task_that_fails_is_said_in_the_table_and_the_next_one_is_searched) {
   TemporaryFolder folder;
   write_own_task(folder.path(), "{evaluations: 2}");
