@@ -17,6 +17,7 @@
 #include "engine/cli/trouble.hpp"
 #include "engine/store/run_lock.hpp"
 #include "engine/suite/suite_page.hpp"
+#include "engine/suite/suite_remaining.hpp"
 #include "engine/suite/suite_run.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/foreign_json.hpp"
@@ -106,14 +107,17 @@ Ended run_all(const std::vector<const SuiteTask*>& tasks, const fs::path& folder
               bool verbose, Troubles troubles, const std::function<void(const Troubles&)>& after_each) {
   std::vector<std::pair<SuiteStep, std::string>> steps;
   double left = 0.0;
+  int searches = 0;
   for (const SuiteTask* task : tasks) {
     const auto step = next_step(*task, folder / task->name);
     steps.emplace_back(step.value_or(SuiteStep{.kind = SuiteStep::Kind::done}),
                        step ? "" : step.error().text());
     left += steps.back().first.seconds_left;
+    searches += steps.back().first.kind == SuiteStep::Kind::done ? 0 : 1;
   }
   notify("{} task{}, about {} of search, and the confirmations\n", tasks.size(), tasks.size() == 1 ? "" : "s",
          duration(left));
+  SuiteRemaining remaining(left, searches);
   std::set<Target> lacking;
   bool searched = false;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -128,21 +132,21 @@ Ended run_all(const std::vector<const SuiteTask*>& tasks, const fs::path& folder
     }
     if (lacking.contains(task.config.target)) {
       troubles.erase(task.name);
-      left -= step.seconds_left;
+      remaining.skips(step.seconds_left);
       continue;
     }
     notify("\n{}: {} on {}, workloads {}, {}\n", place, task.config.task->name, name_of(task.config.target),
            task.config.workloads, step.kind == SuiteStep::Kind::begin ? "begins" : "resumes");
-    left -= step.seconds_left;
+    remaining.begins(step.seconds_left);
     const SuiteTaskEnd end = [&] {
       ProgressLine line(verbose, [&](const Progress& progress) {
-        const double mine = std::max(0.0, progress.wall_limit_s - progress.elapsed_s);
         return fmt::format("{} | {} | the suite: about {} left", place, words_of(progress),
-                           duration(left + mine));
+                           duration(remaining.seconds(progress)));
       });
       return take_step(task, step, folder / task.name, runtime, line.callbacks(), interrupted());
     }();
     if (end.interrupted) return {true, std::move(troubles)};
+    remaining.ended();
     if (end.missing) {
       lacking.insert(task.config.target);
       const bool others =
