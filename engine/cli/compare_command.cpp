@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
@@ -160,6 +161,15 @@ int compare_command(const Arguments& arguments) {
                     {"diagnostics", why.diagnostics}});
     };
   };
+  ContenderTrials trials(installation);
+  for (const auto& [side, named] : {std::pair{"a", &challenger}, std::pair{"b", &incumbent}}) {
+    if (named->source) continue;
+    const std::string why = trials.trouble(task.folder, where.kind, named->library, python);
+    if (why.empty()) continue;
+    rejected(side)(rejection(Stage::lint, "the contender cannot be used", why));
+    throw std::runtime_error(fmt::format("the contender {} cannot be used: {}", named->origin, why));
+  }
+
   Workbench bench(installation, task, where, true);
   GateRequest request;
   request.challenger = compiled_side(bench, challenger, workloads, rejected("a"));

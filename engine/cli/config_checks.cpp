@@ -8,8 +8,10 @@
 #include <future>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <thread>
 
+#include "engine/cli/step_line.hpp"
 #include "engine/cli/workbench.hpp"
 #include "engine/search/descriptors.hpp"
 #include "evaluators/contenders/catalogue.hpp"
@@ -183,6 +185,22 @@ void check_programs(const Config& config, const InstallationPaths& installation,
   for (std::size_t i = 0; i < config.notify.size(); ++i)
     if (!config.notify[i].command.empty())
       need({"notify", std::to_string(i), "command"}, config.notify[i].command.front());
+}
+
+std::vector<ContenderWarning> contender_warnings(const Config& config, const InstallationPaths& installation,
+                                                 const ConfigPlace& from, ContenderTrials& trials) {
+  std::vector<ContenderWarning> warnings;
+  if (!config.evaluation.launcher.empty()) return warnings;
+  for (const std::string& library : config.libraries) {
+    const StepLine line("looking for the contender " + library);
+    const std::string trouble = trials.trouble(
+        config.task_folder, config.target, find_contender_library(library, "/", installation.programs, {}),
+        config.evaluation.python);
+    if (!trouble.empty())
+      warnings.push_back({place_of(from, {"contenders"}, library),
+                          fmt::format("the contender {} cannot be used: {}", library, trouble)});
+  }
+  return warnings;
 }
 
 namespace {

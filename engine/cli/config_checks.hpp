@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "engine/cli/contender_argument.hpp"
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/config/config.hpp"
@@ -33,6 +35,14 @@ void check_choices(const Config&, const ConfigPlace& from);
 // Programs and libraries that the configuration names must exist on this machine. Not checked when the
 // configuration is read, because a record can be read on any machine. Throws InputError.
 void check_programs(const Config&, const InstallationPaths&, const ConfigPlace& from);
+
+// Contenders that this machine cannot time, and where they are named. A search goes on without them. None
+// with a launcher, whose machines are others.
+struct ContenderWarning {
+  std::string place, text;  // with the remedy
+};
+std::vector<ContenderWarning> contender_warnings(const Config&, const InstallationPaths&,
+                                                 const ConfigPlace& from, ContenderTrials&);
 
 // Starts the measuring workers and one compile worker, if they have a launcher, and waits a minute for them.
 // Returns how many measuring ones are on which device. If none starts, what the launcher says is part of the

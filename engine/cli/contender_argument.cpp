@@ -4,6 +4,7 @@
 
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/system/error.hpp"
+#include "evaluators/worker/contender_trial.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
@@ -77,6 +78,23 @@ std::vector<std::string> contender_libraries(const InstallationPaths& installati
   for (const auto& entry : fs::directory_iterator(task.folder / "contenders", ignored))
     if (names_a_program(entry.path().string())) names.push_back(entry.path().stem().string());
   return names;
+}
+
+std::string ContenderTrials::trouble(const fs::path& task_folder, Target target, const ContenderFile& file,
+                                     const std::string& python) {
+  if (file.program.empty()) {
+    const auto version = try_contender(programs_, file.library, task_folder, target);
+    return version ? "" : version.error().message;
+  }
+  auto known = interpreters_.find(python);
+  if (known == interpreters_.end()) known = interpreters_.emplace(python, find_interpreter(python)).first;
+  const Expected<Interpreter>& found = known->second;
+  if (!found) return found.error().message;
+  if (names_a_program(file.program) || found->has_torch) return {};
+  return fmt::format(
+      "{} (Python {}) has no PyTorch: install it there, or name another interpreter "
+      "(evaluation.python, --python)",
+      found->executable, found->version);
 }
 
 }  // namespace cultivar

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/cli/variant_argument.hpp"
 #include "evaluators/contenders/contender_file.hpp"
+#include "evaluators/contenders/interpreter.hpp"
 #include "evaluators/variant/manifest.hpp"
 
 namespace cultivar {
@@ -29,5 +31,19 @@ NamedContender find_side(const InstallationPaths&, const Task&, Target, const st
 
 // The names of the installed libraries for this task and target, and of those that do not declare a task.
 std::vector<std::string> contender_libraries(const InstallationPaths&, const Task&, Target);
+
+// Whether contenders can be used on this machine. Asks each Python interpreter once.
+class ContenderTrials {
+ public:
+  explicit ContenderTrials(const InstallationPaths& installation) : programs_(installation.programs) {}
+  // Why this library or Python program cannot be used, with the remedy, as far as loading the library in a
+  // process of its own, or asking the interpreter, tells; empty if nothing prevents it.
+  std::string trouble(const std::filesystem::path& task_folder, Target, const ContenderFile&,
+                      const std::string& python);
+
+ private:
+  std::filesystem::path programs_;
+  std::map<std::string, Expected<Interpreter>> interpreters_;
+};
 
 }  // namespace cultivar

@@ -160,6 +160,20 @@ int evaluate_command(const Arguments& arguments) {
         throw InputError(fmt::format("--contender: '{}' and '{}' have the same name {}; rename one of them",
                                      contenders[j], contenders[i], others[i].label));
 
+  // Told before the work, which may take minutes.
+  ContenderTrials trials(installation);
+  std::vector<ContenderTrouble> unusable;
+  for (const NamedContender& each : others) {
+    if (each.source) continue;
+    const StepLine line("looking for the contender " + each.label);
+    std::string trouble = trials.trouble(task.folder, where.kind, each.library, python);
+    if (!trouble.empty())
+      unusable.push_back(
+          {each.label, ContenderTrouble::Kind::unusable, "the contender cannot be used", std::move(trouble)});
+  }
+  for (const ContenderTrouble& each : unusable)
+    notify("Warning: contender {}: {}: {}\n", each.contender, each.reason, each.details);
+
   std::optional<Workbench> opened;
   try {
     opened.emplace(installation, task, where, runs);
@@ -218,6 +232,10 @@ int evaluate_command(const Arguments& arguments) {
       return must(std::move(evaluated));
     }();
     if (interrupted()) break;
+    for (const ContenderTrouble& trouble : unusable)  // of stages that do not time it
+      if (std::ranges::none_of(evaluation.contender_troubles,
+                               [&](const auto& known) { return known.contender == trouble.contender; }))
+        evaluation.contender_troubles.push_back(trouble);
     for (std::string* words : {&evaluation.reason, &evaluation.diagnostics})
       *words = in_words_of(source, std::move(*words));
     print(source.origin, id, evaluation, !beside.empty(), output);

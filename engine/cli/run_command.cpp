@@ -59,6 +59,10 @@ int run_command(const Arguments& arguments) {
   const Config config = load_config(found, overrides, installation_of(installation));
   check_choices(config, {found});
   check_programs(config, installation, {found});
+  ContenderTrials trials(installation);
+  if (!print_systemd)
+    for (const ContenderWarning& warning : contender_warnings(config, installation, {found}, trials))
+      notify("Warning: {}: {}\n", warning.place, warning.text);
   if (check) {
     const std::vector<WorkersOf> workers = check_launchers(config, installation, {found}, output);
     nlohmann::json facts = check_sources(config, output);

@@ -203,11 +203,15 @@ int suite_command(const Arguments& arguments) {
   if (found != fs::path(file)) notify("{} is not in the current folder; using {}\n", file, found.string());
   const Suite suite = load_suite(found, overrides, installation_of(installation));
   const std::vector<const SuiteTask*> tasks = chosen(suite, only);
+  ContenderTrials trials(installation);
+  std::set<std::string> warned;
   if (!only_table)
     for (const SuiteTask* task : tasks) {
       const ConfigPlace place{found, static_cast<std::size_t>(task - suite.tasks.data())};
       check_choices(task->config, place);
       check_programs(task->config, installation, place);
+      for (const ContenderWarning& warning : contender_warnings(task->config, installation, place, trials))
+        if (warned.insert(warning.text).second) notify("Warning: {}: {}\n", warning.place, warning.text);
     }
   if (only_check) {
     check(suite, tasks, output);

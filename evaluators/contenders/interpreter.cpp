@@ -16,7 +16,7 @@ constexpr double kAskSeconds = 60.0, kImportSeconds = 300.0;
 // Prints one line of JSON. A library of the same minor version is compatible, wherever it comes from; last of
 // all one that was put beside Cultivar's libraries (argv[1]).
 constexpr const char* kQuestion = R"py(
-import json, os, sys, sysconfig
+import importlib.util, json, os, sys, sysconfig
 v = sysconfig.get_config_var
 names = [n for n in (v("INSTSONAME"), v("LDLIBRARY")) if n and ".so" in n]
 names.append("libpython%d.%d.so.1.0" % sys.version_info[:2])
@@ -28,7 +28,8 @@ if len(sys.argv) > 2:
     import torch
     torch = torch.__version__
 print(json.dumps({"executable": sys.executable, "library": found[0] if found else "", "wanted": names[-1],
-                  "version": "%d.%d.%d" % sys.version_info[:3], "torch": torch}))
+                  "version": "%d.%d.%d" % sys.version_info[:3], "torch": torch,
+                  "has_torch": importlib.util.find_spec("torch") is not None}))
 )py";
 
 Expected<Interpreter> ask(const std::string& python, bool imports) {
@@ -59,7 +60,7 @@ Expected<Interpreter> ask(const std::string& python, bool imports) {
                    fmt::format("the interpreter '{}' {}: {}; name an interpreter that has PyTorch{}", python,
                                in_time ? "failed" : "did not answer in time", plain_text(last), named));
   Interpreter found{told.value("executable", ""), told.value("library", ""), told.value("version", ""),
-                    told.value("torch", "")};
+                    told.value("torch", ""), told.value("has_torch", false)};
   if (found.library.empty())
     return failure(ErrorKind::missing, doing,
                    fmt::format("{} is Python {}, whose shared library {} is not installed; install it "

@@ -13,6 +13,7 @@ struct Interpreter {
   std::string library;     // full path of libpython3.X.so
   std::string version;     // "3.12.3"
   std::string torch;       // version of PyTorch; empty unless it was asked for
+  bool has_torch = false;  // it has a package of this name, which was not imported
 };
 
 // Asks the interpreter, a path or a name in PATH, in a process of its own. The Error names the remedy.

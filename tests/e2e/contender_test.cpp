@@ -57,6 +57,26 @@ BOOST_AUTO_TEST_CASE(evaluate_times_a_library_beside_a_kernel_and_reports_those_
   BOOST_TEST(contains(useless.out, "contender OLD_ABI: the contender cannot be used\n"), useless.out);
 }
 
+BOOST_AUTO_TEST_CASE(a_contender_that_cannot_be_used_is_told_before_the_work_and_also_if_nothing_is_timed) {
+  for (const char* stage : {"lint", "smoke"}) {
+    const auto result = run({"evaluate", "own_softmax", "naive", "--contender", library("LACKS_ITS_VENDOR"),
+                             "--stop-after", stage, "--json"});
+    BOOST_TEST(result.exit == 1);
+    BOOST_TEST(contains(result.err,
+                        "Warning: contender LACKS_ITS_VENDOR: the contender cannot be used: "
+                        "libvendor.so.9 does not load: install it\n"),
+               result.err);
+    const auto one = facts(result)[0];
+    BOOST_TEST(one["verdict"] == "passed");
+    BOOST_TEST_REQUIRE(one["contender_troubles"].size() == 1u);
+    BOOST_TEST(one["contender_troubles"][0]["kind"] == "unusable");
+  }
+  const auto torch = run({"evaluate", "own_softmax", "naive", "--contender", "torch", "--python",
+                          "/no/such/python", "--stop-after", "lint"});
+  BOOST_TEST(torch.exit == 1);
+  BOOST_TEST(contains(torch.err, "the interpreter '/no/such/python' cannot be started"), torch.err);
+}
+
 BOOST_AUTO_TEST_CASE(compare_takes_a_library_for_a_side) {
   const auto result = run({"compare", "own_softmax", "naive", library(""), "--max-seconds", "3", "--json"});
   BOOST_TEST_INFO(result.err);
@@ -68,6 +88,10 @@ BOOST_AUTO_TEST_CASE(compare_takes_a_library_for_a_side) {
   const auto wrong = run({"compare", "own_softmax", "naive", library("WRONG")});
   BOOST_TEST(wrong.exit == 1);
   BOOST_TEST(contains(wrong.out, "incumbent: wrong result on "), wrong.out);
+  const auto useless = run({"compare", "own_softmax", "naive", library("LACKS_ITS_VENDOR"), "--json"});
+  BOOST_TEST(useless.exit == 1);
+  BOOST_TEST(contains(useless.err, "cannot be used: libvendor.so.9 does not load: install it"), useless.err);
+  BOOST_TEST(facts(useless)["side"] == "b");
 }
 
 BOOST_AUTO_TEST_CASE(an_unknown_or_absent_contender_is_bad_usage_and_says_what_there_is) {
@@ -108,6 +132,11 @@ BOOST_AUTO_TEST_CASE(a_search_times_each_new_best_beside_a_library) {
   const bool said =
       contains(elsewhere, "is not available") || contains(elsewhere, "is for the task attention_forward");
   BOOST_TEST(said, elsewhere);
+  configuration("[./" + library("LACKS_ITS_VENDOR") + "]");
+  const auto useless = run({"run", "search.yaml", "--check"});
+  BOOST_TEST(useless.exit == 0, useless.err);
+  BOOST_TEST(contains(useless.err, "search.yaml:5: contenders: the contender "), useless.err);
+  BOOST_TEST(contains(useless.err, "cannot be used: libvendor.so.9 does not load: install it"), useless.err);
 
   library("REFUSES");
   configuration("[" + library("") + ", ./libREFUSES.so]");
