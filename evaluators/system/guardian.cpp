@@ -36,10 +36,10 @@ void kill_children() {
 }
 
 // After a fork, the guardian has the search's command line, which `ps` and `pkill -f` match. Ending a search
-// by name would then also end its guardians, and with them programs that should exit in good order. So give
-// the guardian its own command line. Does not allocate.
+// by name would then also end its guardians, and with them programs that should exit in good order, and would
+// leave what they started. So give the guardian its own command line. Does not allocate.
 void take_own_command_line() {
-  constexpr std::string_view kName = "cultivar-guard";
+  constexpr std::string_view kName = "process-guard";
   const int stat = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
   if (stat < 0) return;
   char buffer[2048];
@@ -110,7 +110,7 @@ void say_goodbye(pid_t program, double seconds) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(127);  // the parent died before the line above took effect
-  ::prctl(PR_SET_NAME, "cultivar-guard");
+  ::prctl(PR_SET_NAME, "process-guard");
   take_own_command_line();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t program = start(arg);

@@ -1,6 +1,7 @@
 // A process between Cultivar and a program. If Cultivar or the program ends for any reason, the guardian ends
 // all processes that the program has started, even in sessions of their own. Its command line is
-// "cultivar-guard", not the search's.
+// "process-guard", not the search's, so that `pkill -9 cultivar` spares it: a bwrap whose parent is killed
+// while it starts would otherwise wait forever.
 #pragma once
 
 #include <sys/types.h>

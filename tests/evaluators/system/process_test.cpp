@@ -63,11 +63,11 @@ BOOST_AUTO_TEST_CASE(a_guardian_has_a_command_line_of_its_own_and_the_program_ke
   const pid_t program = std::atoi(buffer), guardian = child.pid();
   BOOST_TEST_REQUIRE(program != guardian);
   const std::string line = words_of(guardian, "cmdline"), ours = words_of(::getpid(), "cmdline");
-  BOOST_TEST(line.substr(0, line.find('\0')) == "cultivar-guard");
+  BOOST_TEST(line.substr(0, line.find('\0')) == "process-guard");
   BOOST_TEST(line.find_first_not_of('\0', line.find('\0')) ==
              std::string::npos);                                   // nothing of ours behind it
   BOOST_TEST(ours.find("tests-evaluators") != std::string::npos);  // which stays as it was
-  BOOST_TEST(words_of(guardian, "comm") == "cultivar-guard\n");
+  BOOST_TEST(words_of(guardian, "comm") == "process-guard\n");
   BOOST_TEST(words_of(program, "cmdline").find("read word") != std::string::npos);
   child.close_input();
   const auto* status = child.wait(deadline_in(5));

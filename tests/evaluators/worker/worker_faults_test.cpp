@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_was_killed_is_replaced_and_the_work_done) {
   for (const int pid : workers) {  // so that nothing below a worker outlives it
     std::string name;
     std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
-    BOOST_TEST(name == "cultivar-guard");
+    BOOST_TEST(name == "process-guard");
   }
   std::jthread killer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
