@@ -12,6 +12,7 @@
 #include "engine/export/portfolio_duels.hpp"
 #include "engine/export/tables.hpp"
 #include "engine/search/trust.hpp"
+#include "engine/store/names.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/system/files.hpp"
@@ -67,6 +68,7 @@ PortfolioProgress progress_in(const RunFolder& run) {
 
 int portfolio_command(const Arguments& arguments) {
   std::string run;
+  std::vector<std::string> without;
   PortfolioSettings settings;
   int kernels = static_cast<int>(settings.kernels);
   bool as_json = false, trust = false;
@@ -80,6 +82,8 @@ int portfolio_command(const Arguments& arguments) {
   options.argument("RUN", run, "the run's folder, or its name under runs/");
   options.option("--kernels", kernels, "the largest number of kernels, the best included");
   options.option("--each", settings.each, "how many candidates are compared for each workload");
+  options.each("--without", without,
+               "a kernel that must not be a specialist: its number, or a prefix of its variant id");
   options.option("--max-seconds", settings.max_seconds, "limit on the duels; confirmations follow");
   options.flag("--trust", trust, "run the programs that the record names: see `cultivar resume --help`");
   options.flag("--json", as_json, "print the result as JSON on stdout");
@@ -94,6 +98,10 @@ int portfolio_command(const Arguments& arguments) {
   const InstallationPaths installation = find_installation();
   const auto folder = find_run(installation, run);
   const Record record = must(Record::open(folder));
+  for (const std::string& each : without) settings.without.insert(find_individual(record, each));
+  if (const auto best = record.best(); best && settings.without.contains(*best))
+    throw InputError(
+        fmt::format("--without: #{} is the run's best kernel, which is always part of a portfolio", *best));
   if (summary_of(record).alive())
     throw InputError(
         fmt::format("the search is running, and would disturb the measurements; stop it first: {} "

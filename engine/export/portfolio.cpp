@@ -171,17 +171,19 @@ Expected<KernelPortfolio> read_portfolio(const Record& record) {
   return portfolio;
 }
 
-std::vector<SpecialistCandidate> specialist_candidates(const Record& record, IndividualId best, int each) {
+std::vector<SpecialistCandidate> specialist_candidates(const Record& record, IndividualId best, int each,
+                                                       const std::set<IndividualId>& without) {
   Standings standings(record);
   const auto row = record.individual(best);
   if (!row) return {};
   const std::vector<double> best_values = values_of(standings, *row);
   std::vector<std::vector<SpecialistCandidate>> of(best_values.size());
   record.each_individual([&](const IndividualRow& other) {
-    if (other.individual.id == best || !may_be_specialist(other)) return;
+    const IndividualId id = other.individual.id;
+    if (id == best || without.contains(id) || !may_be_specialist(other)) return;
     const std::vector<double> ratios = ratios_to(best_values, values_of(standings, other));
     for (std::size_t w = 0; w < of.size(); ++w)
-      if (ratios[w] > 1.0) of[w].push_back({w, other.individual.id, ratios[w]});
+      if (ratios[w] > 1.0) of[w].push_back({w, id, ratios[w]});
   });
   const auto faster = [](const SpecialistCandidate& a, const SpecialistCandidate& b) {
     return a.ratio != b.ratio ? a.ratio > b.ratio : a.kernel < b.kernel;

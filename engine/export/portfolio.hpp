@@ -4,6 +4,7 @@
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,13 +56,14 @@ Expected<KernelPortfolio> read_portfolio(const Record&);
 
 // The kernels that may be specialists: for each workload, those `each` measured ones whose values exceed the
 // best's by most; in the order in which to compare them: first the one with the greatest gain of each
-// workload.
+// workload. Those in `without` do not count.
 struct SpecialistCandidate {
   std::size_t workload = 0;  // index in the run's order
   IndividualId kernel = 0;
   double ratio = 1.0;  // of the recorded values, corrected for the device's pace
 };
-std::vector<SpecialistCandidate> specialist_candidates(const Record&, IndividualId best, int each);
+std::vector<SpecialistCandidate> specialist_candidates(const Record&, IndividualId best, int each,
+                                                       const std::set<IndividualId>& without = {});
 // Those of the kernels beside the best for which no duel is known yet, on every other workload where they
 // were measured faster.
 std::vector<SpecialistCandidate> further_candidates(const Record&, const KernelPortfolio&);

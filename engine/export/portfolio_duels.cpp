@@ -33,7 +33,9 @@ class PortfolioDuels {
         config.gate_alpha /
         static_cast<double>(names_.size() * (static_cast<std::size_t>(settings.each) + settings.kernels - 1));
     if (progress.so_far.best == record.best()) portfolio_ = std::move(progress.so_far);
-    std::erase_if(portfolio_.duels, [&](const SpecialistDuel& duel) { return duel.alpha != options_.alpha; });
+    std::erase_if(portfolio_.duels, [&](const SpecialistDuel& duel) {
+      return duel.alpha != options_.alpha || settings.without.contains(duel.kernel);
+    });
     portfolio_.best = record.best().value_or(0);
     portfolio_.left = 0;
   }
@@ -50,7 +52,9 @@ class PortfolioDuels {
     if (const auto compiled = compiled_for_search(portfolio_.best); !compiled)
       return failure("portfolio", fmt::format("the best kernel, #{}, no longer compiles: {}", portfolio_.best,
                                               compiled.error().reason));
-    if (auto done = compare(specialist_candidates(record_, portfolio_.best, settings_.each)); !done)
+    if (auto done =
+            compare(specialist_candidates(record_, portfolio_.best, settings_.each, settings_.without));
+        !done)
       return tl::make_unexpected(done.error());
     choose();
     if (auto done = compare(further_candidates(record_, portfolio_)); !done)

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <set>
 #include <string>
 
 #include "engine/export/portfolio.hpp"
@@ -13,8 +14,9 @@
 namespace cultivar {
 
 struct PortfolioSettings {
-  int each = 3;             // candidates of each workload
-  std::size_t kernels = 4;  // at most, with the best
+  int each = 3;                         // candidates of each workload
+  std::size_t kernels = 4;              // at most, with the best
+  std::set<IndividualId> without = {};  // never specialists
   // Limit on the duels' wall time; candidates that are left then stay undecided. The confirmations follow.
   double max_seconds = 1800.0;
   std::uint64_t seed = 0;

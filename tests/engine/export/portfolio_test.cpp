@@ -153,6 +153,22 @@ BOOST_FIXTURE_TEST_CASE(a_specialist_is_compared_where_it_was_measured_faster, T
   BOOST_TEST(evaluator.confirmations == (record().confirmation(1) ? 0 : 1));
 }
 
+BOOST_FIXTURE_TEST_CASE(a_kernel_that_is_not_wanted_is_no_specialist_whatever_was_decided_before, TiltedRun) {
+  search();
+  PortfolioProgress progress;
+  Compared first(simulation);
+  progress.so_far = *decided(first);
+  BOOST_REQUIRE(progress.so_far.kernels().size() == 2U);
+
+  settings.without = {1};
+  Compared second(simulation);
+  const auto found = decide_portfolio(
+      record(), config, second, settings, [](const std::string&) {}, kNever, progress);
+  BOOST_REQUIRE(found);
+  BOOST_TEST(second.duels.empty());
+  BOOST_TEST(found->kernels().size() == 1U);
+}
+
 BOOST_FIXTURE_TEST_CASE(an_interrupted_portfolio_goes_on_from_what_was_decided, TiltedRun) {
   search();
   PortfolioProgress progress;
