@@ -39,17 +39,25 @@ step() {  # name, pattern of the lines to sum up, command...
   say "$name: $([ $code -eq 0 ] && echo well || echo "exit code $code; see $out/$name.txt")"
   grep -aE "$pattern" "$out/$name.txt" | sed 's/^/    /' | tee -a "$out/summary.txt"
   [ $code -eq 0 ] || failed=1
+  return $code
 }
 command -v make >/dev/null || export CMAKE_GENERATOR=Ninja
 wanted() { case " ${STEPS:-$1} " in *" $1 "*) return 0 ;; esac; return 1; }
 if wanted build; then step build 'rror' sh -c "cmake -S '$best' -B '$build' && cmake --build '$build' --parallel"; fi
-if wanted verify; then step verify 'verified|FAILED' "$build/verify" --quick; fi
+verifying=
+verified() { [ -z "$verifying" ] || wait "$verifying" || failed=1; verifying=; }
+if wanted verify; then  # beside the next step, which is not timed either
+  step verify 'verified|FAILED' "$build/verify" --quick &
+  verifying=$!
+fi
 if ! "$python" -c 'import torch' 2>/dev/null; then
   say "pytorch: left out, $python has no PyTorch (PYTHON names another)"
 else
   if wanted pytorch; then step pytorch '^(passed|FAILED|skipped):' "$python" "$best/pytorch/test_cultivar_attention_forward.py"; fi
+  verified
   if wanted beside_pytorch; then step beside_pytorch '^\||FAILED' "$python" "$here/beside_pytorch.py" "$best"; fi
 fi
+verified
 judge() {  # step, task, set, kernels...; every contender of this build that knows the task
   name=$1 task=$2 set=$3
   shift 3

@@ -88,6 +88,7 @@ extern "C" __global__ void __launch_bounds__(128 * CONSUMERS + 128)
     pin(c);
     keep_products(memory, warpgroup, lane, c);
   }
+  __syncthreads();  // racecheck does not know that the next barrier orders accesses of one block, too
   cluster_sync();
 
   const int quads = kColumns / 4;

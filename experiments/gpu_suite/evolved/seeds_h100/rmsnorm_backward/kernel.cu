@@ -101,6 +101,11 @@ __device__ __forceinline__ void read_words(unsigned (&to)[4], unsigned from) {
                : "r"(from)
                : "memory");
 }
+__device__ __forceinline__ void write_words(uint4* to, const unsigned (&from)[4], unsigned long long policy) {
+  asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "r"(from[0]), "r"(from[1]),
+               "r"(from[2]), "r"(from[3]), "l"(policy)
+               : "memory");
+}
 __device__ __forceinline__ float low_half(unsigned word) { return __uint_as_float(word << 16); }
 __device__ __forceinline__ float high_half(unsigned word) { return __uint_as_float(word & 0xffff0000u); }
 
@@ -164,6 +169,8 @@ extern "C" __global__ void __launch_bounds__(GROUPS* TEAM, 1)
     weight[p][2] = words.z;
     weight[p][3] = words.w;
   }
+  unsigned long long policy;  // results stay in L2 as long as they can
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
   float sums[2][kPiece] = {};
   const float inverse = 1.0f / static_cast<float>(C);
   float scale = 0.0f, next_scale = count > 0 ? rstd[first_row] : 0.0f;
@@ -230,7 +237,7 @@ extern "C" __global__ void __launch_bounds__(GROUPS* TEAM, 1)
             const float high = scale1 * (high_half(g[q]) * high_half(weight[p][q]) - high_half(n[q]) * back);
             asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result[q]) : "f"(high), "f"(low));
           }
-          out[t + p * TEAM] = make_uint4(result[0], result[1], result[2], result[3]);
+          write_words(out + t + p * TEAM, result, policy);
         }
     }
     stage3 = stage2;
