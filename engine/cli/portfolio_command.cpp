@@ -38,12 +38,11 @@ void print(const KernelPortfolio& portfolio, const std::string& run, const Outpu
   if (portfolio.left > 0)
     output.line(
         fmt::format("There was no time for {} more duels; allow more with --max-seconds.", portfolio.left));
-  output.line(
-      portfolio.kernels().size() == 1
-          ? fmt::format("No other kernel is faster than #{} on any workload, as far as the duels show.",
-                        portfolio.best)
-          : fmt::format("To put them behind one entry: {} export {} --portfolio", called_as(),
-                        shell_word(run)));
+  output.line(portfolio.kernels().size() == 1
+                  ? fmt::format("Of the kernels that were compared, none is faster than #{} on any workload.",
+                                portfolio.best)
+                  : fmt::format("To put them behind one entry: {} export {} --portfolio", called_as(),
+                                shell_word(run)));
 }
 
 // From an interrupted call, or from the last one, which may have had no time for all duels.

@@ -122,7 +122,8 @@ std::string exactness_table(const Evaluation& evaluation, const std::string& ind
   if (rows.empty()) return {};
   Table table(rows.front());
   for (std::size_t i = 1; i < rows.size(); ++i) table.row(rows[i]);
-  return table.text(indent);
+  const std::string words = exactness_words(evaluation);
+  return table.text(indent) + (words.empty() ? "" : indent + words + "\n");
 }
 
 json contender_facts(const Evaluation& evaluation) {

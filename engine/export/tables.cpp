@@ -101,13 +101,23 @@ std::vector<std::vector<std::string>> exactness_rows(const Evaluation& evaluatio
   return rows;
 }
 
+std::string exactness_words(const Evaluation& evaluation) {
+  const auto worst = std::ranges::max_element(evaluation.exactness, {}, &Exactness::of_allowed);
+  if (worst == evaluation.exactness.end() || !(worst->of_allowed > 0.0)) return {};
+  return fmt::format(
+      "With the order of sums, which is permitted too, the rms error is at most {:.3g} ({}); a kernel is "
+      "refused above the task's tolerance, usually 2.",
+      worst->of_allowed, worst->distribution);
+}
+
 std::string exactness_section(const Evaluation& evaluation) {
   const auto rows = exactness_rows(evaluation);
   if (rows.empty()) return {};
   MarkdownTable table(rows.front());
   for (std::size_t i = 1; i < rows.size(); ++i) table.row(rows[i]);
+  const std::string words = exactness_words(evaluation);
   return "\nErrors against fp64, relative to those of the permitted roundings on the same inputs:\n\n" +
-         table.text();
+         table.text() + (words.empty() ? "" : "\n" + words + "\n");
 }
 
 namespace {
@@ -193,7 +203,7 @@ namespace {
 std::string ratio_words(const Record& record, IndividualId id) {
   const auto seed_id = record.first_seed();
   if (!seed_id) return "";
-  if (id == *seed_id) return ". It is the first seed, unchanged";
+  if (id == *seed_id) return "";
   Standings standings(record);
   const double best = standings.fitness(id), seed = standings.fitness(*seed_id);
   if (!(best > 0 && seed > 0)) return "";
@@ -201,6 +211,21 @@ std::string ratio_words(const Record& record, IndividualId id) {
       ". During the search it had {:.2f} times the first seed's fitness (not measured at the same "
       "time)",
       best / seed);
+}
+
+// What made it: a person or the search.
+std::string origin_words(const Record& record, IndividualId id) {
+  const auto lineage = record.lineage(id);
+  if (lineage.empty()) return "of unknown origin";
+  const Individual& last = lineage.back().individual;
+  const auto introduced = std::ranges::find_if(
+      lineage, [&](const IndividualRow& row) { return row.individual.source_id == last.source_id; });
+  const Descent& of_source = introduced->individual.descent;
+  std::string words = of_source.origin == Origin::seed         ? "a hand-written seed"
+                      : of_source.origin == Origin::submission ? "submitted by hand"
+                                                               : "written by " + of_source.op;
+  if (introduced->individual.id != id) words += ", values by " + origin_name(last.descent);
+  return words;
 }
 
 std::string measured_words(const BundledKernel& kernel) {
@@ -245,19 +270,20 @@ std::string about_kernels(const Record& record, const std::string& workloads,
   };
   const std::string run = in_code(record.facts().name), set = in_code(workloads);
   if (kernels.size() == 1)
-    return fmt::format("V{}.\nFound by Cultivar in the run `{}`: {} over the workloads of `{}`{}.",
-                       identified(kernels[0]), run, figures(kernels[0]), set,
-                       ratio_words(record, kernels[0].id()));
+    return fmt::format("V{}.\nFrom the run `{}`, {}: {} over the workloads of `{}`{}.",
+                       identified(kernels[0]), run, origin_words(record, kernels[0].id()),
+                       figures(kernels[0]), set, ratio_words(record, kernels[0].id()));
   const PortfolioEntry gain = portfolio->gain();
   std::string text = fmt::format(
-      "{} kernels behind one entry, identity `{}`, found by Cultivar in the run `{}`. Each call goes to the "
+      "{} kernels behind one entry, identity `{}`, from the run `{}`. Each call goes to the "
       "kernel of the nearest measured workload; `TABLE.md` says which that is. Over the workloads of `{}` "
       "they "
       "gain {} over the best of them alone (at least {}):\n",
       kernels.size(), identity, run, set, percent_text(gain.log_ratio), percent_text(gain.lower));
   for (const BundledKernel& kernel : kernels)
-    text += fmt::format("\n- #{}: v{}, {} over all workloads{}.", kernel.id(), identified(kernel),
-                        figures(kernel), ratio_words(record, kernel.id()));
+    text += fmt::format("\n- #{}, {}: v{}, {} over all workloads{}.", kernel.id(),
+                        origin_words(record, kernel.id()), identified(kernel), figures(kernel),
+                        ratio_words(record, kernel.id()));
   return text;
 }
 

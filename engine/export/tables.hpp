@@ -24,6 +24,8 @@ std::string words_of(const BesideContenders&);
 // Rms and max errors against fp64, relative to those of the permitted roundings, of the variant and of each
 // contender, by distribution of the inputs. The heads come first; empty if they were not measured.
 std::vector<std::vector<std::string>> exactness_rows(const Evaluation&);
+// How much of what is permitted the errors take at most; empty if that is unknown.
+std::string exactness_words(const Evaluation&);
 std::string exactness_section(const Evaluation&);  // in Markdown, with a line of explanation; may be empty
 // Markdown: every step from the seed to the exported kernel, with its gain.
 std::string lineage_text(const std::vector<IndividualRow>&, const std::string& unit);

@@ -53,6 +53,7 @@ BOOST_AUTO_TEST_CASE(exactness_is_shown_beside_each_contender) {
   for (const char* line : {"| error / permitted | rms | max | torch rms | torch max | rms / torch |",
                            "| ordinary | 0.9 | 1.25 | 1 | 1.5 | 0.9 |", "| peaked | 1.8 | 3 | - | - | - |"})
     BOOST_TEST(text.find(line) != std::string::npos, text);
+  BOOST_TEST(text.find("at most 1.8 (peaked)") != std::string::npos, text);
 }
 
 BOOST_AUTO_TEST_CASE(the_gain_of_a_step_allows_for_a_device_that_became_slower) {
