@@ -90,7 +90,7 @@ std::string ContenderTrials::trouble(const fs::path& task_folder, Target target,
   if (known == interpreters_.end()) known = interpreters_.emplace(python, find_interpreter(python)).first;
   const Expected<Interpreter>& found = known->second;
   if (!found) return found.error().message;
-  if (names_a_program(file.program) || found->has_torch) return {};
+  if (found->has_torch) return {};  // which every program is given its tensors by
   return fmt::format(
       "{} (Python {}) has no PyTorch: install it there, or name another interpreter "
       "(evaluation.python, --python)",
