@@ -83,6 +83,7 @@ class TimedRuns {
   std::vector<double> exact_, rounded_;  // for rows_; empty until a run of the current inputs has ended
   struct Tally {
     std::int64_t runs = 0, by_kernel = 0, by_host = 0;  // and how many did not count
+    std::int64_t too_short = 0;                         // of those by the kernel
   };
   std::map<std::string, Tally> tallies_;  // by side
   bool beside_ = false;

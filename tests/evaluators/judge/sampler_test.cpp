@@ -238,7 +238,13 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_gives_up_more_than_a_third_of_its_runs_is_rej
     behaviour.fault = Fault::Kind::too_short;
     Bench bench;
     bench.add("variant", behaviour);
-    BOOST_TEST(bench.sample().has_value() == (every == 2));
+    const auto rejected = bench.sample();
+    BOOST_TEST(rejected.has_value() == (every == 2));
+    if (rejected) {
+      BOOST_TEST(rejected->reason.find("too short to be timed") != std::string::npos, rejected->reason);
+      BOOST_TEST(rejected->diagnostics.find("Choose larger workloads") != std::string::npos,
+                 rejected->diagnostics);
+    }
   }
 }
 
