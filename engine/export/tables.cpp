@@ -129,6 +129,12 @@ std::string step_text(const Individual& individual) {
 }
 }  // namespace
 
+const IndividualRow& source_row(const std::vector<IndividualRow>& lineage) {
+  return *std::ranges::find_if(lineage, [&](const IndividualRow& row) {
+    return row.individual.source_id == lineage.back().individual.source_id;
+  });
+}
+
 std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::string& unit) {
   MarkdownTable table(
       {"id", "operator", "parents", unit, "gain over the previous row", "configuration", "note"});
@@ -218,13 +224,12 @@ std::string origin_words(const Record& record, IndividualId id) {
   const auto lineage = record.lineage(id);
   if (lineage.empty()) return "of unknown origin";
   const Individual& last = lineage.back().individual;
-  const auto introduced = std::ranges::find_if(
-      lineage, [&](const IndividualRow& row) { return row.individual.source_id == last.source_id; });
-  const Descent& of_source = introduced->individual.descent;
+  const Individual& first = source_row(lineage).individual;
+  const Descent& of_source = first.descent;
   std::string words = of_source.origin == Origin::seed         ? "a hand-written seed"
                       : of_source.origin == Origin::submission ? "submitted by hand"
                                                                : "written by " + of_source.op;
-  if (introduced->individual.id != id) words += ", values by " + origin_name(last.descent);
+  if (first.id != id) words += ", values by " + origin_name(last.descent);
   return words;
 }
 

@@ -27,6 +27,8 @@ std::vector<std::vector<std::string>> exactness_rows(const Evaluation&);
 // How much of what is permitted the errors take at most; empty if that is unknown.
 std::string exactness_words(const Evaluation&);
 std::string exactness_section(const Evaluation&);  // in Markdown, with a line of explanation; may be empty
+// Of a lineage that is not empty: the row that brought the source of the last one; later ones changed values.
+const IndividualRow& source_row(const std::vector<IndividualRow>& lineage);
 // Markdown: every step from the seed to the exported kernel, with its gain.
 std::string lineage_text(const std::vector<IndividualRow>&, const std::string& unit);
 nlohmann::json lineage_json(const std::vector<IndividualRow>&);

@@ -104,10 +104,9 @@ SuiteBest best_of(const Record& record, const Best& said, const SuiteTask& task)
   if (!best.lineage.empty()) {
     const Individual& last = best.lineage.back().individual;
     best.made_by = origin_name(last.descent);
-    const auto introduced = std::ranges::find_if(
-        best.lineage, [&](const IndividualRow& row) { return row.individual.source_id == last.source_id; });
-    best.source_by = origin_name(introduced->individual.descent);
-    best.model = introduced->individual.descent.model;
+    const Individual& introduced = source_row(best.lineage).individual;
+    best.source_by = origin_name(introduced.descent);
+    best.model = introduced.descent.model;
     best.seed = best.lineage.front().individual.descent.note;
   }
   add_rivals(best);
