@@ -20,6 +20,8 @@ constexpr std::string_view kBottleneck =
 constexpr std::string_view kTraffic =
     "move fewer bytes: reuse what is in registers, shared memory or cache, fuse passes, drop stores that are "
     "read back";
+constexpr std::string_view kArithmetic =
+    "spend fewer instructions: cheaper exponentials and divisions, hoisted invariants, fewer conversions";
 constexpr std::string_view kTunables =
     "make fixed choices tunable: new tunables with values worth trying, and constraints that keep them legal";
 constexpr std::string_view kParallelism =
@@ -117,8 +119,7 @@ std::vector<Direction> directions(Target target) {
       {"overlap",
        "hide latency: overlap loads with arithmetic (prefetch, double buffering, software pipelining)"},
       {"parallelism", kParallelism},
-      {"arithmetic",
-       "spend fewer instructions: cheaper exponentials and divisions, hoisted invariants, fewer conversions"},
+      {"arithmetic", kArithmetic},
       {"registers", "change how values live in registers: unrolling, accumulators, spills, live ranges"}};
   all.insert(all.end(), target->directions.begin(), target->directions.end());
   all.push_back({"knobs", kTunables});
@@ -132,8 +133,11 @@ std::optional<Brief> Mutate::plan(const OperatorContext& s, RandomStream& stream
   const IndividualId parent = best_setting(s.archive, s.parents.front());
   const std::string& source = s.archive.source_id(parent);
   std::vector<Direction> all = directions(s.target);
-  if (s.apt_directions && !much_arithmetic(s.task, s.workloads))
+  if (s.apt_directions && !much_arithmetic(s.task, s.workloads)) {
     std::erase_if(all, [](const Direction& d) { return d.much_arithmetic; });
+    if (s.limited_by_bytes && !s.target->on_host)
+      std::erase_if(all, [](const Direction& d) { return d.words == kArithmetic; });
+  }
   std::vector<const Direction*> fit;
   int fewest = 1 << 20;
   const auto tries = [&](const Direction& d) {

@@ -59,6 +59,7 @@ struct OperatorContext {
   bool kin_apart = false;       // the parents of a crossover must not descend from each other
   bool mutual_gain = false;     // of a crossover's pairs, rather one of which no duel says that one kernel is
                                 // faster on every workload
+  bool limited_by_bytes = false;  // no direction about arithmetic on a GPU whose time goes to the bytes
 };
 
 class AskingOperator;

@@ -89,6 +89,7 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
       context.kin_apart = config_.rules >= 2;
       context.apt_directions = config_.rules >= 5;
       context.mutual_gain = config_.rules >= 6;
+      context.limited_by_bytes = config_.rules >= 7;
       if (intervention && intervention->answer == Answer::direction)
         context.avoid_directions = lately_.directions();
       if (config_.rules >= 2 && !context.parents.empty())

@@ -5,7 +5,9 @@
 
 #include "engine/config/sampling.hpp"
 #include "engine/config/workload_choice.hpp"
+#include "engine/store/recorded_run.hpp"
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/timing/roofline.hpp"
 
 namespace cultivar {
 
@@ -42,10 +44,33 @@ void Profiles::start() {
     return;
   }
   TakeProfile work;
-  // Only the most expensive workload is profiled: the others differ from it mostly in size.
-  work.build = {{*variant}, {breeding_.task().most_expensive(breeding_.workloads())}};
+  work.build = {{*variant}, {workload_of(id)}};
   in_flight_ = true;
   pipeline_.compile(std::make_shared<Job>(std::move(work), id));
+}
+
+// One workload is enough: the most expensive, from which the others differ mostly in size. Where that one is
+// near the device's peak, its profile would say no more than that, so the one with the most room is taken.
+const Workload& Profiles::workload_of(IndividualId id) const {
+  constexpr double kNear = 0.85, kRoom = 0.75;  // shares of the peak
+  const std::vector<Workload>& all = breeding_.workloads();
+  const Workload& largest = breeding_.task().most_expensive(all);
+  const std::optional<Evaluation> evaluation = recorder_.record().evaluation(id);
+  const auto devices = recorder_.record().facts().environment.value("devices", nlohmann::json::array());
+  if (!evaluation || devices.empty()) return largest;
+  const Ceilings ceilings = ceilings_in(devices.front());
+  const Workload* farthest = nullptr;
+  double least = kRoom;
+  for (const Workload& workload : all)
+    for (const WorkloadResult& result : evaluation->workloads) {
+      if (result.workload != workload.name || !(result.median_us > 0.0)) continue;
+      const double share =
+          1e6 * least_run_seconds(breeding_.task(), workload, ceilings, breeding_.facts(), config_.target) /
+          result.median_us;
+      if (&workload == &largest && share < kNear) return largest;
+      if (share > 0.0 && share < least) least = share, farthest = &workload;
+    }
+  return farthest ? *farthest : largest;
 }
 
 void Profiles::returned(const JobPtr& job, TakeProfile& work) {

@@ -34,6 +34,7 @@ class Profiles {
 
  private:
   void record(IndividualId, const ProfilePartial&);
+  const Workload& workload_of(IndividualId) const;  // to be profiled
 
   const Config& config_;
   Recorder& recorder_;

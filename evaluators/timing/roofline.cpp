@@ -26,6 +26,18 @@ Roofline roofline(const Task& task, const Workload& workload, const Ceilings& ce
   return floor;
 }
 
+double least_run_seconds(const Task& task, const Workload& workload, const Ceilings& ceilings,
+                         const Facts& facts, Target target) {
+  const double memory = ceilings.bytes_per_second;
+  double work = roofline(task, workload, ceilings, facts).floor_seconds();
+  if (target->on_host || !(work > 0.0)) return work;
+  double read = 0.0;
+  for (const TensorSpec& t : task.tensors)
+    if (t.role == Role::input) read += static_cast<double>(task.bytes_of(t, workload));
+  if (memory > 0.0) work = std::max(work, std::min(read, task.bytes(workload)) / memory);
+  return work + ceilings.handshake_s;
+}
+
 bool impossibly_fast(const Roofline& floor, double seconds) {
   return seconds * kRooflineMargin < floor.floor_seconds();
 }

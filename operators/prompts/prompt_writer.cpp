@@ -20,19 +20,6 @@ std::string shorter(std::string text, std::size_t most) {
   return text.substr(0, character_start(text, most)) + "...";
 }
 
-// The shortest possible time of a timed run, in microseconds; 0: unknown. A GPU's runs begin with a cold
-// cache and include the launch.
-double floor_us(const PromptContext& s, const Workload& w) {
-  const double memory = s.seen.bytes_per_second;
-  double work = roofline(s.task, w, s.seen, s.facts).floor_seconds();
-  if (s.target->on_host || !(work > 0.0)) return 1e6 * work;
-  double read = 0.0;
-  for (const TensorSpec& t : s.task.tensors)
-    if (t.role == Role::input) read += static_cast<double>(s.task.bytes_of(t, w));
-  if (memory > 0.0) work = std::max(work, std::min(read, s.task.bytes(w)) / memory);
-  return 1e6 * (work + s.seen.handshake_s);
-}
-
 }  // namespace
 
 PromptWriter::PromptWriter(const PromptContext& context, const PromptKit& kit, IndividualId subject,
@@ -46,7 +33,8 @@ PromptWriter::PromptWriter(const PromptContext& context, const PromptKit& kit, I
       profile_(context.record_view.profile(subject)),
       line_(chain_to_seed(subject, [&](IndividualId id) { return context.archive.parents(id); })) {
   for (const Workload& w : s_.workloads)
-    if (const double floor = floor_us(s_, w); floor > 0.0) floors_us_.push_back(floor);
+    if (const double floor = least_run_seconds(s_.task, w, s_.seen, s_.facts, s_.target); floor > 0.0)
+      floors_us_.push_back(1e6 * floor);
 }
 
 void PromptWriter::add(const std::string& slot, std::string text, int rank, std::string name) {

@@ -78,6 +78,29 @@ BOOST_AUTO_TEST_CASE(tensor_cores_are_a_direction_only_where_there_is_much_arith
   BOOST_TEST(tried(task, true).size() == tried(task, false).size() - 1U);
 }
 
+BOOST_AUTO_TEST_CASE(fewer_instructions_are_no_direction_on_a_gpu_whose_time_goes_to_the_bytes) {
+  const IndividualId parent = add("a", "seed");
+  const auto has = [&](const char* folder, const char* target, bool limited) {
+    const Task of = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/" + folder);
+    const std::vector<Workload> shapes = of.workloads("quick")->workloads;
+    OperatorContext s{of, shapes, facts, archive, source_of, 0, {parent}, target_named(target)};
+    s.apt_directions = true;
+    s.limited_by_bytes = limited;
+    Mutate mutate;
+    bool found = false;
+    for (int i = 0; i < 30; ++i) {
+      const auto brief = mutate.plan(s, stream);
+      mutate.asked(*brief, archive);
+      found = found || brief->direction.starts_with("spend fewer instructions");
+    }
+    return found;
+  };
+  BOOST_TEST(!has("softmax", "cuda", true));
+  BOOST_TEST(has("softmax", "cuda", false));  // as records of earlier rules have it
+  BOOST_TEST(has("softmax", "cpu", true));
+  BOOST_TEST(has("attention_forward", "cuda", true));
+}
+
 BOOST_AUTO_TEST_CASE(directions_that_a_model_gave_are_followed_once_each_about_their_subject) {
   const IndividualId subject = add("a", "seed"), tuned = add("a", "tune", {subject}),
                      other = add("b", "seed");

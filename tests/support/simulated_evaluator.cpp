@@ -62,6 +62,7 @@ Expected<std::vector<DeviceInfo>> SimulatedEvaluator::devices() {
   info.description = "simulated device";
   info.isolation = "nothing is run";
   info.facts = simulation_.facts;
+  info.ceilings = simulation_.ceilings;
   return std::vector<DeviceInfo>{info};
 }
 

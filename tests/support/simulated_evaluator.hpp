@@ -47,6 +47,7 @@ struct Simulation {
   int device_workers = 1;
   Facts facts = {
       {"num_cores", 8.0}, {"l1_bytes", 32768.0}, {"l2_bytes", 1048576.0}, {"l3_bytes", 33554432.0}};
+  Ceilings ceilings = {};
 };
 
 // The true speed of softmax_source() by its tunables.

@@ -233,6 +233,28 @@ BOOST_AUTO_TEST_CASE(what_is_promoted_is_profiled_where_the_configuration_asks_f
     BOOST_TEST(!record_of(without).profile(promotion.individual));
 }
 
+// All workloads take equally long here, so that the largest is nearest to the peak.
+BOOST_AUTO_TEST_CASE(the_workload_with_the_most_room_is_profiled_where_the_largest_is_near_the_peak) {
+  ScratchFolder scratch;
+  Simulation simulation;
+  const double largest_bytes = 2.0 * 8192 * 4096 * 4, peak_us = 60.0;
+  simulation.ceilings.bytes_per_second = largest_bytes / (peak_us * 1e-6);
+  run_search(scratch, {"budget.evaluations=60", "evaluation.profile=elites"}, simulation);
+  const Record record = record_of(scratch);
+  int near = 0;
+  for (IndividualId id = 1; id <= 60; ++id) {
+    const auto profile = record.profile(id);
+    if (!profile) continue;
+    const auto evaluation = record.evaluation(id);
+    BOOST_REQUIRE(evaluation);
+    const double share = peak_us / evaluation->workloads.front().median_us;
+    BOOST_TEST_CONTEXT("#" << id << ", largest at " << share)
+    BOOST_TEST((profile->workload == "R8192_C4096_f32") == (share < 0.85));
+    near += share >= 0.85 ? 1 : 0;
+  }
+  BOOST_TEST(near > 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_search_without_permission_to_profile_says_so_once_and_continues) {
   ScratchFolder scratch;
   Simulation simulation;
