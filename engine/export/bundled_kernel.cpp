@@ -63,7 +63,8 @@ nlohmann::json BundledKernel::configuration() const {
 std::map<std::string, std::string> BundledKernel::files() const {
   std::map<std::string, std::string> all;
   for (const auto& [name, text] : parts.files) all[folder + name] = text;
-  const SourceFiles sources = split_source(variant.source);
+  const std::string source = with_own_defaults(variant);
+  const SourceFiles sources = split_source(source);
   all[folder + parts.values.at("kernel_file")] = std::string(sources.main);
   for (const HeaderFile& header : sources.headers) all[folder + std::string(header.name)] = header.text;
   return all;

@@ -45,6 +45,23 @@ bool names(const Manifest& manifest, const std::string& name) {
   });
 }
 
+// Replaces the default of one tunable; false: it is not written as `default: VALUE` on one line.
+bool set_default(std::string& source, const std::string& tunable, const std::string& value) {
+  const int line = line_of(source, "tunables." + tunable + ".default");
+  std::size_t begin = 0;
+  for (int i = 1; i < line && begin != std::string::npos; ++i) begin = source.find('\n', begin) + 1;
+  const std::size_t end = std::min(source.find('\n', begin), source.size());
+  constexpr std::string_view key = "default:";
+  const std::size_t name = source.find(tunable + ":", begin);
+  const std::size_t at = source.find(key, name < end ? name : begin);
+  if (at == std::string::npos || at >= end) return false;
+  const std::size_t first = source.find_first_not_of(' ', at + key.size());
+  const std::size_t last = std::min(source.find_first_of(" ,}#\r\n", first), source.size());
+  if (first >= end || last > end) return false;
+  source.replace(first, last - first, value);
+  return true;
+}
+
 // An optional parameter that the manifest does not name has its default on all that the variant claims.
 void restrict_to_defaults(Manifest& manifest, const Task& task) {
   for (const Parameter& parameter : task.parameters) {
@@ -108,6 +125,15 @@ tl::expected<Variant, ManifestError> make_variant(std::string source, Manifest m
 
 tl::expected<Variant, ManifestError> with_configuration(const Variant& variant, Configuration configuration) {
   return configured(variant, std::move(configuration));
+}
+
+std::string with_own_defaults(const Variant& variant) {
+  std::string source = variant.source;
+  for (const auto& [name, value] : variant.configuration)
+    if (!set_default(source, name, to_string(value))) return variant.source;
+  const auto manifest = parse_manifest(source);
+  const bool same = manifest && default_configuration(manifest->tunables) == variant.configuration;
+  return same ? source : variant.source;
 }
 
 tl::expected<void, ManifestError> check_target(const Variant& variant, Target where) {

@@ -33,6 +33,10 @@ tl::expected<Variant, ManifestError> make_variant(std::string source, const Task
 tl::expected<Variant, ManifestError> make_variant(std::string source, Manifest, const Task&, Configuration);
 // The same source with other values of its tunables; parses nothing.
 tl::expected<Variant, ManifestError> with_configuration(const Variant&, Configuration);
+// The source of a variant with its configuration as the defaults of its tunables and nothing else changed, so
+// that whoever takes only the file has the same kernel; unchanged if the manifest spells them in an unusual
+// way.
+std::string with_own_defaults(const Variant&);
 // A variant for one target is an error on another, even if its source would compile.
 tl::expected<void, ManifestError> check_target(const Variant&, Target where);
 // The text of a variant's file, followed by the headers that its manifest lists. They lie beside it; for a

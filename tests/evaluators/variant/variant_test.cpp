@@ -64,6 +64,26 @@ BOOST_AUTO_TEST_CASE(tunable_values_change_the_identity_but_not_the_source_ident
   BOOST_TEST(to_string(other.manifest.tunables, other.configuration) == "TILE=32 LAYOUT=packed");
 }
 
+BOOST_AUTO_TEST_CASE(a_file_can_carry_its_configuration_as_defaults) {
+  const Variant plain = made(example::cpu);
+  BOOST_TEST(with_own_defaults(plain) == plain.source);
+  const Variant other = made(example::cpu, {{"TILE", std::int64_t{32}}});
+  const std::string text = with_own_defaults(other);
+  BOOST_TEST(text != plain.source);
+  BOOST_TEST((made(text).configuration == other.configuration));
+  BOOST_TEST(made(text, plain.configuration).manifest.name == plain.manifest.name);
+  // Values over several lines, a comment behind, another tunable whose name ends alike.
+  const std::string block =
+      replaced(example::cpu, "tunables:\n",
+               "tunables:\n  MY_TILE: {values: [1, 2], default: 1}  # default: 1\n  LONG:\n"
+               "    values: [soft, hard]\n    default: soft\n");
+  Configuration all = made(block).configuration;
+  all["TILE"] = std::int64_t{32}, all["LONG"] = std::string("hard");
+  const Variant set = made(block, all);
+  BOOST_TEST((made(with_own_defaults(set)).configuration == all));
+  BOOST_TEST(with_own_defaults(set).find("# default: 1") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(the_hash_is_sha_256) {
   BOOST_TEST(sha256_hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }

@@ -5,15 +5,15 @@ target: cuda
 requires: "dtype == bf16"
 about: "A row in the registers of a part of a warp, a block or a cluster; vectors of 16 bytes; the variance is of deviations from the mean."
 tunables:
-  VECTORS: {values: [1, 2, 4, 8], default: 8}     # 16-byte vectors of a row in the registers of a thread
-  BLOCK: {values: [128, 256, 512], default: 128}  # threads of a block, which has several rows if they are narrow
+  VECTORS: {values: [1, 2, 4, 8], default: 1}     # 16-byte vectors of a row in the registers of a thread
+  BLOCK: {values: [128, 256, 512], default: 256}  # threads of a block, which has several rows if they are narrow
   WIDE: {values: [256, 512], default: 512}        # threads of a block for rows that need more: up to 8 blocks, a cluster
   SPREAD: {values: [0, 1], default: 0}            # few rows: a cluster for each, so that all multiprocessors work
-  PERSIST: {values: [0, 1, 2, 4, 8], default: 8}  # blocks of a multiprocessor, which take row after row; 0: a block a row
-  PREFETCH: {values: [0, 1], default: 1}          # the next row is read before this one is finished
+  PERSIST: {values: [0, 1, 2, 4, 8], default: 4}  # blocks of a multiprocessor, which take row after row; 0: a block a row
+  PREFETCH: {values: [0, 1], default: 0}          # the next row is read before this one is finished
   LOADS: {values: [plain, streaming], default: plain}
   STORES: {values: [plain, streaming], default: plain}
-  WEIGHTS: {values: [early, late], default: late}  # read before the reduction (at most 4 vectors), or behind it
+  WEIGHTS: {values: [early, late], default: early}  # read before the reduction (at most 4 vectors), or behind it
   TILE: {values: [1, 2, 4], default: 2}           # many rows: rows of a thread
 specialize: [dtype, PER, ALIGNED, LANES, ROWS]
 headers: [rows.cuh, vectors.cuh, teams.cuh]

@@ -5,9 +5,9 @@ target: cuda
 about: "One persistent block per SM; groups of its threads take rows from private rings of bulk copies, sum row i and finish row i - 1 in one step, without waiting at barriers, with w and the sums of dw in registers, and add dw in shared memory; a dependent launch adds the blocks' sums. Other widths: rows in registers, directly."
 requires: "dtype == bf16 && C <= 16384"
 tunables:
-  THREADS: {values: [256, 512, 1024], default: 512}
-  BLOCKS: {values: [1, 2, 3, 4, 6, 8], default: 4}   # per multiprocessor, at most; other widths only
-  STAGES: {values: [5, 6, 7], default: 7}            # rows of a group's ring, if they fit
+  THREADS: {values: [256, 512, 1024], default: 256}
+  BLOCKS: {values: [1, 2, 3, 4, 6, 8], default: 2}   # per multiprocessor, at most; other widths only
+  STAGES: {values: [5, 6, 7], default: 6}            # rows of a group's ring, if they fit
 constraints: ["pieces * piece <= 64", "BLOCKS * THREADS <= threads_max", "ring == 0 || RING >= 4", "ring == 0 || GROUPS * RING * 2 * C * element_bytes + 2048 <= smem_max"]
 specialize: [dtype, pieces, TEAM, GROUPS, RING, WHOLE]
 let:

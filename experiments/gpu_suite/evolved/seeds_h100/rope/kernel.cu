@@ -5,8 +5,8 @@ target: cuda
 about: "A thread rotates 16 bytes of each half of a head in 32 registers, so that a multiprocessor holds 2048 threads; indices are 32-bit with constant divisors."
 requires: "D % 16 == 0"
 tunables:
-  THREADS: {values: [64, 128, 256, 512], default: 64}
-  RESIDENT: {values: [1024, 1536, 2048], default: 1024}  # threads of a multiprocessor that the registers must allow
+  THREADS: {values: [64, 128, 256, 512], default: 128}
+  RESIDENT: {values: [1024, 1536, 2048], default: 1536}  # threads of a multiprocessor that the registers must allow
   HELD_MIB: {values: [0, 24, 48, 1024], default: 48}     # MiB at the end of the results that leave L2 last; 1024: all
 let:
   piece: "16 / element_bytes"

@@ -6,10 +6,10 @@ about: "Few bytes in flight (about 32 KiB a multiprocessor) in the order of memo
 tunables:
   BLOCK: {values: [128, 256, 512, 1024], default: 512}
   LOADS: {values: [1, 2, 4, 8], default: 2}              # vectors of 16 bytes of a thread in a row that needs no more than a block
-  BATCH: {values: [1, 2, 4], default: 1}                 # of these, in flight at once
-  CAP: {values: [512, 1024, 1536, 2048], default: 2048}  # threads of a multiprocessor
-  CLUSTER: {values: [0, 1, 2, 4, 8], default: 4}         # blocks of a row of more than 64 KiB; 0: parts and a second kernel
-  MID: {values: [1, 2, 4], default: 1}                   # BATCH of these rows
+  BATCH: {values: [1, 2, 4], default: 2}                 # of these, in flight at once
+  CAP: {values: [512, 1024, 1536, 2048], default: 1536}  # threads of a multiprocessor
+  CLUSTER: {values: [0, 1, 2, 4, 8], default: 8}         # blocks of a row of more than 64 KiB; 0: parts and a second kernel
+  MID: {values: [1, 2, 4], default: 2}                   # BATCH of these rows
   LONG: {values: [parts, stream, grid], default: parts}  # few very long rows: a block a part; resident blocks, then a second kernel; or a grid barrier
   PART: {values: [16, 32, 64, 128], default: 16}         # KiB of a part
   WIDE: {values: [0, 8, 16], default: 0}                 # a cluster of so many blocks for such a row, where the rows then fill the card

@@ -9,7 +9,7 @@ tunables:
   PERSIST: {values: [0, 1, 2, 4, 8], default: 0}    # blocks of a multiprocessor, which take chunk after chunk; 0: a block a chunk
   LOADS: {values: [plain, streaming], default: plain}
   STORES: {values: [plain, streaming], default: streaming}
-  KEEP: {values: [0, 1, 2], default: 1}             # SIZE 1 and 2: inputs leave the cache first, outputs stay in it; 2: and are asked to
+  KEEP: {values: [0, 1, 2], default: 2}             # SIZE 1 and 2: inputs leave the cache first, outputs stay in it; 2: and are asked to
   MID_BLOCK: {values: [128, 256, 512, 1024], default: 512}       # SIZE 1: threads of a block, with a vector of each input each
   MID_CAP: {values: [512, 1024, 1536, 2048], default: 2048}      # SIZE 1: threads of a multiprocessor
   ONE_WAVE: {values: [0, 1], default: 1}            # 0: what would be SIZE 2 is SIZE 1
