@@ -6,6 +6,7 @@
 
 #include <sstream>
 #include <unordered_map>
+#include <utility>
 
 #include "evaluators/yaml/yaml_data.hpp"
 
@@ -17,7 +18,13 @@ class TreeBuilder : public YAML::EventHandler {
   TreeBuilder(std::string origin, int first_line)
       : origin_(std::make_shared<const std::string>(std::move(origin))), first_line_(first_line) {}
 
-  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (std::exchange(begun_, true))
+      throw YamlError(
+          *origin_, line(mark),
+          "more than one document: another begins here (put each into a file of its own, or remove "
+          "the ---; without one, check that the lines above belong to the keys below them)");
+  }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     refuse(mark, "", anchor);
@@ -118,6 +125,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   std::shared_ptr<const std::string> origin_;
   int first_line_;
+  bool begun_ = false;  // a document
   std::shared_ptr<YamlData> root_, last_;
   std::vector<Open> open_;
 };
@@ -135,13 +143,8 @@ YamlNode parse_yaml(std::string_view text, std::string origin, int first_line) {
   try {
     YAML::Parser parser(in);
     parser.HandleNextDocument(builder);
-    YamlNode root(builder.root());
-    TreeBuilder rest(builder.origin(), first_line);
-    if (parser.HandleNextDocument(rest))
-      throw YamlError(builder.origin(), 0,
-                      "holds more than one document (remove the --- inside, or check that the first lines "
-                      "belong to the keys below them)");
-    return root;
+    parser.HandleNextDocument(builder);  // refused if there is one
+    return YamlNode(builder.root());
   } catch (const YAML::Exception& error) {
     std::string remedy = "check quotes, brackets and indentation";
     if (text.find('\t') != std::string_view::npos) remedy += "; indent with blanks, not tabs";

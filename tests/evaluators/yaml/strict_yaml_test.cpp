@@ -114,7 +114,13 @@ BOOST_AUTO_TEST_CASE(anchors_aliases_tags_and_second_documents_are_refused) {
   BOOST_TEST(parse_error("a: &x 1\nb: *x\n").find("f.yaml:1: anchors") == 0u);
   BOOST_TEST(parse_error("a: *x\n") != "no error");
   BOOST_TEST(parse_error("a: !!int 1\n").find("f.yaml:1: the tag") == 0u);
-  BOOST_TEST(parse_error("a: 1\n---\nb: 2\n").find("more than one document") != std::string::npos);
+  for (const char* text : {"a: 1\n---\nb: 2\n", "a: 1\n---\n", "a: 1\n--- {b: 2\n"})
+    BOOST_TEST(
+        parse_error(text).find("f.yaml:2: more than one document: another begins here (put each") == 0u,
+        parse_error(text));
+  BOOST_TEST(parse_error("---\na: 1\n...\n---\nb: 2\n---\nc: 3\n", 10).find("f.yaml:13: more than one") ==
+             0u);
+  BOOST_TEST(parse_error("---\na: 1\n...\n") == "no error");
   BOOST_TEST(parse_error("{a: 1}: 2\n").find("a key must be a plain name") != std::string::npos);
 }
 
