@@ -143,10 +143,10 @@ class Duel {
     auto sample = bout.runs->time(sampled);
     if (const double now = seconds_since(start_); now > told_ + kTellEvery) {
       const double spent = spent_ + seconds_since(since_), limit = request_.options.max_device_seconds;
-      site_.progress({Stage::gate,
-                      {},
-                      doing_.empty() ? fmt::format("warm-up, {:.1f} s", now)
-                                     : fmt::format("{}, {:.1f} of {:.4g} s", doing_, spent, limit)});
+      site_.progress(
+          {Stage::gate,
+           {},
+           doing_.empty() ? fmt::format("warm-up, {:.1f} s", now) : duel_words(doing_, spent, limit)});
       told_ = now;
     }
     if (!sample) return tl::make_unexpected(Failed{side, std::move(sample.error())});
@@ -174,6 +174,12 @@ void end_by(const Failed& failed, GateReport& report) {
 }
 
 }  // namespace
+
+std::string duel_words(const std::string& doing, double spent_s, double limit_s) {
+  if (spent_s <= limit_s) return fmt::format("{}, {:.1f} of {:.4g} s", doing, spent_s, limit_s);
+  return fmt::format("{}, {:.1f} s (beyond its {:.4g} s while it can still show a gain)", doing, spent_s,
+                     limit_s);
+}
 
 GateReport run_duel(const CascadeSite& site, const GateRequest& request) {
   const Clock::time_point start = Clock::now();

@@ -10,4 +10,7 @@ namespace cultivar {
 // `undecided`.
 GateReport run_duel(const CascadeSite&, const GateRequest&);
 
+// "5 of at most 2000 pairs, 3.1 of 10 s", and why a duel goes on beyond its limit of device time.
+std::string duel_words(const std::string& doing, double spent_s, double limit_s);
+
 }  // namespace cultivar

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/judge/duel.hpp"
+
 using namespace cultivar;
 
 namespace {
@@ -478,6 +480,13 @@ BOOST_AUTO_TEST_CASE(a_control_that_is_slower_than_both_sides_together_is_timed_
 BOOST_AUTO_TEST_CASE(pilots_of_the_wrong_number_or_without_times_are_refused) {
   BOOST_CHECK_THROW(Gate(names(2), {}, 1, {{1.0, 1.0, 1.0, 1.0}}), std::invalid_argument);
   BOOST_CHECK_THROW(Gate(names(1), {}, 1, {{1.0, 0.0, 1.0, 1.0}}), std::invalid_argument);
+}
+
+BOOST_AUTO_TEST_CASE(a_duel_beyond_its_limit_says_why_it_goes_on) {
+  BOOST_TEST(duel_words("5 of at most 2000 pairs", 3.14, 10.0) == "5 of at most 2000 pairs, 3.1 of 10 s");
+  const std::string beyond = duel_words("5 of at most 2000 pairs", 26.0, 10.0);
+  BOOST_TEST(beyond == "5 of at most 2000 pairs, 26.0 s (beyond its 10 s while it can still show a gain)");
+  BOOST_TEST(beyond.size() < 100U);  // of which the progress line shows no more
 }
 
 BOOST_AUTO_TEST_CASE(the_times_of_a_duel_survive_json) {
