@@ -90,6 +90,9 @@ std::string ContenderTrials::trouble(const fs::path& task_folder, Target target,
   if (known == interpreters_.end()) known = interpreters_.emplace(python, find_interpreter(python)).first;
   const Expected<Interpreter>& found = known->second;
   if (!found) return found.error().message;
+  const fs::path program =
+      names_a_program(file.program) ? fs::path(file.program) : task_folder / "pytorch.py";
+  if (std::string wrong = syntax_error(*found, program); !wrong.empty()) return wrong;
   if (found->has_torch) return {};  // which every program is given its tensors by
   return fmt::format(
       "{} (Python {}) has no PyTorch: install it there, or name another interpreter "

@@ -72,6 +72,27 @@ Expected<Interpreter> ask(const std::string& python, bool imports) {
 
 }  // namespace
 
+std::string syntax_error(const Interpreter& interpreter, const std::filesystem::path& file) {
+  constexpr const char* kCompile = R"py(
+import sys
+file = sys.argv[1]
+try:
+    compile(open(file, "rb").read(), file, "exec")
+except (SyntaxError, ValueError) as error:
+    line = getattr(error, "lineno", None)
+    place = file + (":%d" % line if line else "")
+    print("%s: %s: %s" % (place, type(error).__name__, getattr(error, "msg", None) or error))
+)py";
+  ProcessOptions options;
+  options.command = {interpreter.executable, "-W", "ignore", "-c", kCompile, file.string()};
+  options.pipe_input = options.pipe_output = false;
+  auto child = ChildProcess::spawn(options);
+  if (!child || !child->wait_or_kill(deadline_in(kAskSeconds)) || !child->poll()->success()) return {};
+  std::string said = plain_text(child->captured());
+  said.erase(said.find_last_not_of(" \n") + 1);
+  return said;
+}
+
 Expected<Interpreter> find_interpreter(const std::string& python) {
   return ask(python, false);
 }

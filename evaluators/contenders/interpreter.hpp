@@ -2,6 +2,7 @@
 // with which a worker hosts it.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "evaluators/system/error.hpp"
@@ -20,5 +21,9 @@ struct Interpreter {
 Expected<Interpreter> find_interpreter(const std::string& python);
 // The same, and imports PyTorch, which takes seconds.
 Expected<Interpreter> find_pytorch(const std::string& python);
+
+// "softmax.py:3: SyntaxError: '(' was never closed"; empty if this interpreter compiles the file, which it
+// does not run, or cannot be asked.
+std::string syntax_error(const Interpreter&, const std::filesystem::path& file);
 
 }  // namespace cultivar

@@ -3,6 +3,7 @@
 // beside a kernel; and the messages if there is none.
 #include <boost/test/unit_test.hpp>
 
+#include "evaluators/contenders/interpreter.hpp"
 #include "support/contains.hpp"
 #include "support/contenders.hpp"
 #include "support/own_task.hpp"
@@ -75,6 +76,16 @@ BOOST_AUTO_TEST_CASE(a_contender_that_cannot_be_used_is_told_before_the_work_and
                           "/no/such/python", "--stop-after", "lint"});
   BOOST_TEST(torch.exit == 1);
   BOOST_TEST(contains(torch.err, "the interpreter '/no/such/python' cannot be started"), torch.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_syntax_error_of_a_python_contender_is_told_before_the_work) {
+  if (!cultivar::find_interpreter("python3")) return;  // no Python, or none with a shared library
+  write_text(folder / "mine.py", "def prepare(workload, tensors):\n    return 1 +\n");
+  const auto result =
+      run({"evaluate", "own_softmax", "naive", "--contender", "mine.py", "--stop-after", "lint"});
+  BOOST_TEST(result.exit == 1);
+  BOOST_TEST(contains(result.err, "Warning: contender mine: the contender cannot be used: "), result.err);
+  BOOST_TEST(contains(result.err, "mine.py:2: SyntaxError: "), result.err);
 }
 
 BOOST_AUTO_TEST_CASE(compare_takes_a_library_for_a_side) {

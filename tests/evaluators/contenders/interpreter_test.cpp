@@ -8,6 +8,7 @@
 using namespace cultivar;
 using cultivar::testing::contains;
 using cultivar::testing::TemporaryFolder;
+using cultivar::testing::write_text;
 
 BOOST_AUTO_TEST_SUITE(interpreter)
 
@@ -32,6 +33,24 @@ BOOST_AUTO_TEST_CASE(a_real_one_tells_its_path_and_its_library) {
   BOOST_TEST(std::filesystem::is_regular_file(found->library));
   BOOST_TEST(contains(found->library, "libpython3."), found->library);
   BOOST_TEST(found->version.starts_with("3."));
+}
+
+BOOST_AUTO_TEST_CASE(a_syntax_error_is_told_with_its_line_and_nothing_is_run) {
+  const auto found = find_interpreter("python3");
+  if (!found) return;
+  const TemporaryFolder folder;
+  const std::string file = (folder / "mine.py").string();
+  const auto error_in = [&](const std::string& text) {
+    write_text(file, text);
+    return syntax_error(*found, file);
+  };
+  BOOST_TEST(error_in("import no_such_package\nraise SystemExit(3)\n") == "");
+  const std::string wrong = error_in("def prepare(workload, tensors):\n    return 1 +\n");
+  BOOST_TEST(wrong.starts_with(file + ":2: SyntaxError: "), wrong);
+  const std::string indented = error_in("x = 1\n\n  y = 2\n");
+  BOOST_TEST(indented.starts_with(file + ":3: IndentationError: "), indented);
+  BOOST_TEST(error_in(std::string("x = 1\0\n", 7)).starts_with(file));
+  BOOST_TEST(syntax_error(*found, folder / "absent.py") == "");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
