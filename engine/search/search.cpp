@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/config/asking_settings.hpp"
+#include "engine/config/duration.hpp"
 #include "engine/history/rebuild.hpp"
 #include "engine/history/saved_state.hpp"
 #include "engine/search/announcements.hpp"
@@ -13,6 +14,7 @@
 #include "engine/search/changed_settings.hpp"
 #include "engine/search/model_dialogues.hpp"
 #include "engine/search/search_loop.hpp"
+#include "engine/search/spent_budget.hpp"
 #include "engine/search/trust.hpp"
 #include "engine/store/gate_change.hpp"
 #include "engine/store/momentary.hpp"
@@ -169,6 +171,45 @@ void record_failure(RecordWriter& writer, const std::string& why) {
     // The record cannot be read either.
   }
   writer.end_unrecorded(why);
+}
+
+// For a session that may only compare what waits, because a budget is used up, if anything does.
+bool has_comparisons_due(const Breeding& breeding) {
+  return breeding.winner() != 0 || breeding.challenger().has_value();
+}
+
+Outcome ended_at_once(const Config& config, const RunFolder& folder, RecordWriter& writer,
+                      const SearchCallbacks& shown, const SpentBudget& spent, IndividualId best) {
+  const double elapsed = summary_of(writer.record()).elapsed_s;
+  Announcements announcements(config, folder.path(), shown);
+  const Outcome outcome{spent.stop, spent.reason, best};
+  if (shown.event) shown.event({elapsed, "stop", spent.reason, best});
+  if (!writer.step(elapsed, [&](Step& step) {
+        step.set("state", state_after(spent.stop));
+        step.set("stop_reason", spent.reason);
+        step.set("momentary", to_body(Momentary{}));
+        step.event("stop", best, spent.reason);
+      }))
+    writer.end_unrecorded(spent.reason);
+  tell_end(announcements, writer, shown, outcome);
+  return outcome;
+}
+
+void tell_of_last_comparisons(RecordWriter& writer, const SearchCallbacks& shown, const SpentBudget& spent,
+                              const Breeding& breeding) {
+  const std::size_t waiting = breeding.challengers();
+  const std::string what = breeding.incumbent() == 0 ? "the best kernel so far is confirmed"
+                           : waiting == 0            ? "the winner of the last duel is confirmed"
+                                          : fmt::format("{} kernel{} compared with the best", waiting,
+                                                        waiting == 1 ? " that waits is" : "s that wait are");
+  const std::string text = fmt::format(
+      "{}: only {}, for at most {} once the workers run, then the search ends (to go on, stop it and set a "
+      "larger budget with --set budget.{}=...)",
+      spent.reason, what, duration_text(grace_after(spent.limit_s, breeding.incumbent() == 0)),
+      name_of(spent.stop));
+  const double elapsed = summary_of(writer.record()).elapsed_s;
+  if (shown.event) shown.event({elapsed, "session", text, 0});
+  (void)writer.step(elapsed, [&](Step& step) { step.event("session", 0, text); });
 }
 
 SavedStates states_of(const Runtime& runtime) {
@@ -348,6 +389,15 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
       if (auto opened = open_session(*writer, folder, config, session, change); !opened) {
         record_failure(*writer, opened.error().message);
         return in_vain(config, folder, *writer, callbacks, opened.error());
+      }
+      const Summary so_far = summary_of(writer->record());
+      const auto spent =
+          spent_budget(config.budget, so_far.elapsed_s, 3600.0 * so_far.budget.at("device_hours").used);
+      if (spent && had_workers) {
+        if (change) breeding->change(change->now);  // challengers that were undecided wait again
+        if (!has_comparisons_due(*breeding))
+          return ended_at_once(config, folder, *writer, callbacks, *spent, breeding->incumbent());
+        tell_of_last_comparisons(*writer, callbacks, *spent, *breeding);
       }
       const auto found = found_by(workers, *evaluator);
       if (!found) return in_vain(config, folder, *writer, callbacks, found.error());

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/config/duration.hpp"
+#include "engine/search/spent_budget.hpp"
 #include "engine/store/interventions.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/system/foreign_json.hpp"
@@ -353,25 +354,16 @@ void SearchLoop::reopen(IndividualId because) {
 }
 
 double SearchLoop::grace_left() const {
-  // A measured kernel that is not compared is wasted work. It is longer during the first confirmation,
-  // without which the whole search has no result.
   const bool first = comparisons_.in_flight() && breeding_.incumbent() == 0;
-  const double grace = std::max(std::clamp(0.1 * closing_limit_s_, 5.0, 60.0), first ? 120.0 : 0.0);
-  return closing_s_ + grace - recorder_.elapsed();
+  return closing_s_ + grace_after(closing_limit_s_, first) - recorder_.elapsed();
 }
 
 void SearchLoop::watch_budgets() {
   const Budget& budget = parts_.config.budget;
   const double now = recorder_.elapsed();
   if (phase_ == Phase::running) {
-    if (budget.wall_s > 0 && now >= budget.wall_s)
-      close(Outcome::Stop::wall,
-            fmt::format("the wall-clock budget of {} is exhausted", duration_text(budget.wall_s)),
-            budget.wall_s);
-    else if (budget.device_s > 0 && device_s_ >= budget.device_s)
-      close(Outcome::Stop::device,
-            fmt::format("the budget of {:.6g} device hours is exhausted", budget.device_s / 3600.0),
-            budget.device_s);
+    if (const auto spent = spent_budget(budget, now, device_s_))
+      close(spent->stop, spent->reason, spent->limit_s);
     else if (budget.plateau_s > 0 && now - promoted_s_ >= budget.plateau_s)
       close(Outcome::Stop::plateau,
             fmt::format("no kernel was promoted for {} of search time; {}", duration_text(budget.plateau_s),

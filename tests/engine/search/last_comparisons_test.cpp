@@ -1,4 +1,6 @@
 // After a spent budget, duels and confirmations are bounded; a resumed search does those that are left.
+#include <SQLiteCpp/Database.h>
+
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -68,6 +70,52 @@ BOOST_AUTO_TEST_CASE(a_larger_budget_goes_on_with_those_left) {
   resumed({"budget.evaluations=64", "budget.last_comparisons=1000"});
   BOOST_TEST(summary_of(record()).challengers == 0);
   BOOST_TEST(summary_of(record()).duels > duels);
+  require_replay_agrees();
+}
+
+// As after hours: without waiting for them here.
+BOOST_AUTO_TEST_CASE(a_resume_with_a_spent_wall_budget_ends_at_once_unless_kernels_wait) {
+  search({"budget.evaluations=60", "budget.wall=2h", "budget.last_comparisons=0",
+          "gate.max_device_seconds=0.3s"});
+  const auto left = summary_of(record()).challengers;
+  BOOST_REQUIRE(left > 0);
+  SQLite::Database((run / "run.db").string(), SQLite::OPEN_READWRITE)
+      .exec("UPDATE meta SET value = '7201' WHERE key = 'elapsed_s'");
+  int started = 0;
+  std::string first;
+  SearchCallbacks callbacks;
+  callbacks.event = [&](const Event& event) { first = first.empty() ? event.text : first; };
+  const auto resume = [&](const std::vector<std::string>& overrides) {
+    Simulation machine;
+    machine.start = [&](const Evaluator::WhileStarting&) -> Expected<void> {
+      ++started;
+      return {};
+    };
+    first.clear();
+    auto outcome = resume_search(run, overrides, simulated_runtime(machine), callbacks, kNever);
+    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
+    BOOST_TEST((outcome->stop == Outcome::Stop::wall), outcome->reason);
+    BOOST_TEST(summary_of(record()).state == "finished");
+    BOOST_TEST(summary_of(record()).stop_reason == "the wall-clock budget of 2h00m is exhausted");
+    BOOST_TEST(outcome->best == record().best().value());
+  };
+  resume({});
+  BOOST_TEST(started == 1);
+  BOOST_TEST(contains(first, "the wall-clock budget of 2h00m is exhausted: only "), first);
+  BOOST_TEST(contains(first, std::to_string(left) + " kernel"), first);
+  BOOST_TEST(contains(first, "compared with the best, for at most 1m00s"), first);
+  BOOST_TEST(contains(first, "--set budget.wall=..."), first);
+  BOOST_TEST(summary_of(record()).challengers == 0);
+  require_replay_agrees();
+
+  const auto duels = summary_of(record()).duels;
+  resume({});
+  BOOST_TEST(started == 1);  // no worker was
+  BOOST_TEST(first == "the wall-clock budget of 2h00m is exhausted");
+  BOOST_TEST(summary_of(record()).duels == duels);
+  require_replay_agrees();
+  BOOST_TEST((resumed({"budget.evaluations=64", "budget.wall=3h"}).stop == Outcome::Stop::evaluations));
+  BOOST_TEST(summary_of(record()).evaluations == 64);
   require_replay_agrees();
 }
 
