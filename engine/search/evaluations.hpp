@@ -30,6 +30,7 @@ class Evaluations {
   bool has_pending() const { return !pending_.empty(); }
   std::size_t pending() const { return pending_.size(); }
   int in_flight() const { return in_flight_; }
+  std::int64_t measured() const { return measured_; }
   bool has_room() const { return in_flight_ < config_.evaluation.depth; }
 
   // As many as has_room() allows, and all that a language model or a user wrote.

@@ -305,10 +305,14 @@ std::string SearchLoop::momentary() const {
   std::optional<Momentary::Closing> closing;
   if (phase_ == Phase::closing) closing = {outcome_->reason, unix_now() + grace_left()};
   std::optional<DuelNow> duel;
-  for (const auto& [id, doing, note] : pipeline_.board().entries())
-    if (doing == InFlight::Doing::duel) duel = {id, breeding_.incumbent(), note};
+  for (const auto& entry : pipeline_.board().entries())
+    if (entry.doing == InFlight::Doing::duel) duel = {entry.id, breeding_.incumbent(), entry.note};
   return to_body({static_cast<std::int64_t>(challengers), faults_.pause(), parts_.evaluator.pools(),
-                  std::move(closing), std::move(duel)});
+                  std::move(closing), std::move(duel), first_step()});
+}
+
+std::string SearchLoop::first_step() const {
+  return evaluations_.measured() > 0 ? std::string() : pipeline_.board().first_step();
 }
 
 bool SearchLoop::exhausted() const {
@@ -446,7 +450,8 @@ void SearchLoop::show_progress() {
   p.elapsed_s = recorder_.elapsed();
   evaluations_.show(p);
   p.challengers = static_cast<std::int64_t>(breeding_.challengers());
-  for (const auto& [id, doing, note] : pipeline_.board().entries()) {
+  p.first_step = first_step();
+  for (const auto& [id, doing, note, since] : pipeline_.board().entries()) {
     if (doing == InFlight::Doing::duel) --p.challengers;
     const Member member = breeding_.archive().member(id);
     const IndividualId incumbent = doing == InFlight::Doing::duel ? breeding_.incumbent() : 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/search/job.hpp"
+#include "evaluators/system/clock.hpp"
 
 namespace cultivar {
 
@@ -19,6 +20,7 @@ class WorkInProgress {
     IndividualId id = 0;
     InFlight::Doing doing = InFlight::Doing::waiting_for_compiler;
     std::string note = {};  // what its worker says
+    Clock::time_point since = Clock::now();
   };
 
   void put(const Job& job, InFlight::Doing doing) {
@@ -34,6 +36,9 @@ class WorkInProgress {
     const std::lock_guard lock(mutex_);
     if (const auto found = entries_.find(&job); found != entries_.end()) found->second.note = std::move(text);
   }
+  // What the individual that is furthest is at, and for how long: "#1 is being compiled (12 s)"; empty if
+  // none is on its way to its measurement.
+  std::string first_step() const;
   std::vector<Entry> entries() const {  // sorted by individual
     const std::lock_guard lock(mutex_);
     std::vector<Entry> all;

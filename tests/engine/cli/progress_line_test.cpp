@@ -24,6 +24,17 @@ BOOST_AUTO_TEST_CASE(a_duel_and_a_confirmation_are_named_while_they_go_on) {
              "00 s, about 1 min 59 s left");
 }
 
+BOOST_AUTO_TEST_CASE(the_step_of_the_first_kernel_is_told_while_none_is_measured) {
+  Progress p;
+  p.in_flight = {{1, "seed", InFlight::Doing::evaluating}, {2, "seed", InFlight::Doing::compiling}};
+  p.first_step = "#1 is being evaluated: sweep R3000 (12 s)";
+  p.elapsed_s = 31.0;
+  BOOST_TEST(
+      words_of(p) ==
+      "no kernel measured yet | 0 evaluated | 2 in flight, #1 is being evaluated: sweep R3000 (12 s) | "
+      "31.0 s");
+}
+
 BOOST_AUTO_TEST_CASE(the_best_so_far_comes_first) {
   Progress p;
   p.best = 3, p.best_fitness = 101.5, p.unit = "GFLOPS", p.ratio_to_seed = 8.35;

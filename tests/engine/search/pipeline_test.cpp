@@ -47,4 +47,22 @@ BOOST_AUTO_TEST_CASE(compilers_do_not_wait_for_a_measurement_that_another_worker
   parts.pipeline.end_loop_work();
 }
 
+BOOST_AUTO_TEST_CASE(the_board_tells_what_the_first_kernel_is_at_and_for_how_long) {
+  const Job first(Evaluate{}, 1), second(Evaluate{}, 2), duel(Duel{}, 3);
+  WorkInProgress board;
+  BOOST_TEST(board.first_step() == "");
+  board.put(duel, InFlight::Doing::duel);
+  BOOST_TEST(board.first_step() == "");
+  board.put(first, InFlight::Doing::waiting_for_compiler);
+  BOOST_TEST(board.first_step() == "#1 waits for a compiler (0 s)");
+  board.put(second, InFlight::Doing::compiling);
+  BOOST_TEST(board.first_step() == "#2 is being compiled (0 s)");
+  board.put(second, InFlight::Doing::waiting_for_device);
+  BOOST_TEST(board.first_step() == "#2 is compiled and waits for the device (0 s)");
+  board.put(first, InFlight::Doing::evaluating);
+  BOOST_TEST(board.first_step() == "#1 is being evaluated (0 s)");
+  board.note(first, "sweep R3000");
+  BOOST_TEST(board.first_step() == "#1 is being evaluated: sweep R3000 (0 s)");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

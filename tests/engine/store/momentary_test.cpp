@@ -53,6 +53,18 @@ BOOST_AUTO_TEST_CASE(a_duel_is_shown_while_it_goes_on) {
   BOOST_TEST(stopped.challengers == 3);
 }
 
+BOOST_AUTO_TEST_CASE(the_step_of_the_first_kernel_is_shown_while_a_process_holds_the_run) {
+  const std::string body = to_body({0, {}, {}, {}, {}, "#1 is being compiled (12 s)"});
+  Summary s;
+  s.state = "running";
+  set_momentary(s, body);
+  BOOST_TEST(s.first_step == "#1 is being compiled (12 s)");
+  s = {};
+  s.state = "stopped";
+  set_momentary(s, body);
+  BOOST_TEST(s.first_step == "");
+}
+
 BOOST_AUTO_TEST_CASE(a_record_of_an_earlier_version_and_a_search_that_works_wait_for_nothing) {
   Summary s;
   s.state = "running";
