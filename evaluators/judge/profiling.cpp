@@ -108,7 +108,8 @@ class Profiling {
     p.median_us = result.median_us;
     p.value = result.value;
     p.unit = result.unit;
-    const Roofline floor = roofline(site_.task, workload, site_.device.ceilings(), site_.device.facts());
+    const Roofline floor =
+        timed_roofline(site_.task, workload, site_.device.ceilings(), site_.device.facts(), target);
     p.flops_us = floor.flops_seconds * 1e6;
     p.bytes_us = floor.bytes_seconds * 1e6;
     double read = 0.0, written = 0.0;

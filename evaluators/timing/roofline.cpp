@@ -26,16 +26,22 @@ Roofline roofline(const Task& task, const Workload& workload, const Ceilings& ce
   return floor;
 }
 
-double least_run_seconds(const Task& task, const Workload& workload, const Ceilings& ceilings,
-                         const Facts& facts, Target target) {
-  const double memory = ceilings.bytes_per_second;
-  double work = roofline(task, workload, ceilings, facts).floor_seconds();
-  if (target->on_host || !(work > 0.0)) return work;
+Roofline timed_roofline(const Task& task, const Workload& workload, const Ceilings& ceilings,
+                        const Facts& facts, Target target) {
+  Roofline floor = roofline(task, workload, ceilings, facts);
+  if (target->on_host || !(ceilings.bytes_per_second > 0.0)) return floor;
   double read = 0.0;
   for (const TensorSpec& t : task.tensors)
     if (t.role == Role::input) read += static_cast<double>(task.bytes_of(t, workload));
-  if (memory > 0.0) work = std::max(work, std::min(read, task.bytes(workload)) / memory);
-  return work + ceilings.handshake_s;
+  read = std::min(read, task.bytes(workload));
+  floor.bytes_seconds = std::max(floor.bytes_seconds, read / ceilings.bytes_per_second);
+  return floor;
+}
+
+double least_run_seconds(const Task& task, const Workload& workload, const Ceilings& ceilings,
+                         const Facts& facts, Target target) {
+  const double work = timed_roofline(task, workload, ceilings, facts, target).floor_seconds();
+  return target->on_host || !(work > 0.0) ? work : work + ceilings.handshake_s;
 }
 
 bool impossibly_fast(const Roofline& floor, double seconds) {

@@ -20,8 +20,9 @@ inline constexpr double kRooflineMargin = 1.25;
 
 // Data that fits into the last-level cache is assumed to be read from there.
 Roofline roofline(const Task&, const Workload&, const Ceilings&, const Facts&);
-// The shortest possible time of a timed run, in seconds; 0: unknown. A GPU's runs begin with a cold cache and
-// include the launch.
+// The same for a timed run: on a GPU it begins with a cold cache, so that inputs come from memory.
+Roofline timed_roofline(const Task&, const Workload&, const Ceilings&, const Facts&, Target);
+// The shortest possible time of a timed run, with the launch of a GPU, in seconds; 0: unknown.
 double least_run_seconds(const Task&, const Workload&, const Ceilings&, const Facts&, Target);
 bool impossibly_fast(const Roofline&, double seconds);
 // The same for a device. If a time looks impossible, the ceilings are measured again before it is reported.

@@ -39,6 +39,18 @@ BOOST_AUTO_TEST_CASE(data_that_fits_the_cache_may_move_at_its_speed) {
   BOOST_TEST(floor.bytes_seconds == softmax().bytes(w) / 80e9, boost::test_tools::tolerance(1e-12));
 }
 
+BOOST_AUTO_TEST_CASE(a_timed_run_on_a_gpu_reads_from_memory_and_is_launched) {
+  const Workload w = shape(1024, 1024);  // fits the cache; half of its bytes are read
+  const double bytes = softmax().bytes(w);
+  const Target gpu = target_named("cuda"), host = target_named("cpu");
+  const auto close = boost::test_tools::tolerance(1e-12);
+  BOOST_TEST(timed_roofline(softmax(), w, kCeilings, kFacts, gpu).bytes_seconds == bytes / 2 / 10e9, close);
+  BOOST_TEST(least_run_seconds(softmax(), w, kCeilings, kFacts, gpu) == bytes / 2 / 10e9 + 1e-6, close);
+  BOOST_TEST(timed_roofline(softmax(), w, kCeilings, kFacts, host).bytes_seconds == bytes / 80e9, close);
+  BOOST_TEST(least_run_seconds(softmax(), w, kCeilings, kFacts, host) == bytes / 80e9, close);
+  BOOST_TEST(least_run_seconds(softmax(), w, {}, kFacts, gpu) == 0.0);
+}
+
 BOOST_AUTO_TEST_CASE(the_margin_alone_decides_what_is_impossible) {
   const Workload w = shape(8192, 4096);
   const Roofline floor = cultivar::roofline(softmax(), w, kCeilings, kFacts);
