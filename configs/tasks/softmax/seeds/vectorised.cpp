@@ -23,8 +23,9 @@ launch:
 
 // Three passes over a row: maximum; sum of exponentials; result. With SECOND_PASS = keep the exponentials are written
 // to y and scaled there, with again y is written once and each exponential is computed twice. The columns past the
-// last whole vector are copied to a vector padded with the least float, whose exponential is 0 beside any other.
+// last whole vector are copied to a vector padded with -infinity, whose exponentials are not counted.
 
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 
@@ -35,7 +36,7 @@ typedef float Loose __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias
 typedef int IntVector __attribute__((vector_size(4 * WIDTH), may_alias));
 
 constexpr int kStep = VECTORS * WIDTH;
-constexpr float kLeast = -3.402823466e38f;
+constexpr float kLeast = -INFINITY;
 constexpr float kLog2e = 1.44269504f;
 
 #define UNROLLED _Pragma("GCC unroll 32")
@@ -43,8 +44,12 @@ constexpr float kLog2e = 1.44269504f;
 inline Vector broadcast(float value) {
   return value - Vector{};
 }
+// Of a NaN and a number, these give b.
 inline Vector larger(Vector a, Vector b) {
   return a > b ? a : b;
+}
+inline Vector smaller(Vector a, Vector b) {
+  return a < b ? a : b;
 }
 
 // Minimax polynomials of 2^r on [-1/2, 1/2] with constant term 1: relative error 9.1e-8, 1.9e-9 and 4.0e-11.
@@ -70,16 +75,16 @@ constexpr float kExp2[] = {1.0f,
                            1.520197680e-05f};
 #endif
 
-// e^z for z <= 0; e^-87, about 2^-126, stands for anything smaller.
+// e^z for z <= 0; e^-87, about 2^-126, stands for anything smaller. NaN gives NaN: nothing is added to its exponent.
 inline Vector exp_of(Vector z) {
   constexpr float kRounder =
       12582912.0f;  // 1.5 * 2^23: its sum with a float has the nearest integer in the low bits
-  z = larger(z, broadcast(-87.0f));
+  z = larger(broadcast(-87.0f), z);
   const Vector shifted = z * kLog2e + kRounder;
   const Vector r = z * kLog2e - (shifted - kRounder);  // fused: the product is not rounded
   Vector p = broadcast(kExp2[EXP_DEGREE]);
   UNROLLED for (int i = EXP_DEGREE - 1; i >= 0; --i) p = p * r + kExp2[i];
-  return (Vector)((IntVector)p + ((IntVector)shifted << 23));
+  return (Vector)((IntVector)p + ((IntVector)smaller(shifted, broadcast(kRounder)) << 23));
 }
 
 inline Vector load(const float* from) {
