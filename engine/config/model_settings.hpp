@@ -10,7 +10,7 @@
 
 namespace cultivar {
 
-// At the beginning of a mailbox's `folder`: the run's folder, so that its letters move with the run.
+// At the beginning of a mailbox's `folder`: the run's folder, so that its requests move with the run.
 inline constexpr std::string_view kRunPlaceholder = "{run}";
 
 // In the order of the file. Relative paths start at `base`. `limited_in_usd`: the run or an operator has a

@@ -44,8 +44,8 @@ std::string errors_text(const SuiteBest& best) {
 
 std::vector<std::vector<std::string>> suite_cells(const std::vector<SuiteRow>& rows) {
   std::vector<std::vector<std::string>> cells{{"task", "workloads", "best (confirmed)", "x best seed",
-                                               "share of peak", "x rivals", "x best rival", "rms error, x",
-                                               "made by", "evaluated", "state"}};
+                                               "share of peak", "x contenders", "x best contender",
+                                               "rms error, x", "made by", "evaluated", "state"}};
   for (const SuiteRow& row : rows) {
     const std::string task = row.name == row.task ? row.name : fmt::format("{} ({})", row.name, row.task);
     if (!row.best) {
@@ -104,13 +104,14 @@ std::string suite_page(const std::string& suite, const std::vector<SuiteRow>& ro
   text +=
       "\nFitness, ratios and errors are those of the best kernel's confirmation in a fresh process, "
       "interleaved with its "
-      "rivals. Ratios are geometric means over the workloads, with the lowest and the highest in "
-      "parentheses; `x best rival` "
-      "takes the fastest rival of each workload. `x best seed` compares with the fastest hand-written seed, "
+      "contenders. Ratios are geometric means over the workloads, with the lowest and the highest in "
+      "parentheses; `x best contender` "
+      "takes the fastest contender of each workload. `x best seed` compares with the fastest hand-written "
+      "seed, "
       "with times of the search, which `cultivar runs` and `status` show. "
       "Errors are rms errors against fp64 on the worst distribution of inputs, over those of the permitted "
       "roundings and of "
-      "each rival.\n";
+      "each contender.\n";
   for (const std::string& note : suite_notes(rows)) text += "\n" + in_a_cell(note) + ".\n";
   if (const auto troubles = suite_troubles(rows); !troubles.empty()) {
     text += "\n## Failures\n\n";

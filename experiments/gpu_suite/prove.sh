@@ -10,7 +10,7 @@
 #                            else its good seed, beside PyTorch, torch.compile and Triton (and cuBLASLt), on all its shapes
 #   suite_NAME               the search of one task of configs/gpu_suite.yaml; the same call continues an interrupted one
 #   tuned_NAME               the same of tuned.yaml
-#   evolve_NAME              the same of evolve.yaml; WALL=18m raises its budget when letters have been answered
+#   evolve_NAME              the same of evolve.yaml; WALL=18m raises its budget when prompts have been answered
 #   table                    the tables of what is recorded
 # On a machine without the source tree: a bundle of tests/gpu/bundle.sh and this folder, with CULTIVAR=BUNDLE/bin/cultivar CONFIGS=BUNDLE/configs.
 # The exit code is 1 if a part failed. Results: OUT/PART.txt, and the runs OUT/gpu_suite, OUT/tuned, OUT/evolve. All that `prove.sh list` prints is to be run.

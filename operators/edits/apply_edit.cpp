@@ -81,7 +81,7 @@ tl::expected<std::string, EditRefusal> apply_blocks(std::string_view source, con
     std::size_t block = 0;
   };
   std::vector<Change> changes;
-  std::vector<std::string> wrong;  // all of them are told, so that one answer can mend them
+  std::vector<std::string> wrong;  // all of them are told, so that one answer can fix them
   for (std::size_t index = 0; index < blocks.size() && wrong.size() < kToldBlocks; ++index) {
     const auto place = place_of(known, blocks[index]);
     if (place)
