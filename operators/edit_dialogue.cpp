@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "evaluators/variant/variant.hpp"
 #include "operators/edits/edits.hpp"
 #include "operators/reply.hpp"
 
@@ -28,12 +29,13 @@ Understood understand(const Conversation& c, const std::string& base, const Chat
     return result;
   }
   const auto edit = find_edit(answer.text);
-  const auto source = edit ? apply_edit(base, *edit)
-                           : tl::expected<std::string, EditRefusal>(tl::make_unexpected(edit.error()));
+  auto source = edit ? apply_edit(base, *edit)
+                     : tl::expected<std::string, EditRefusal>(tl::make_unexpected(edit.error()));
   if (!source) {
     result.refusal = source.error().words;
     return result;
   }
+  if (c.kit.options().any_header_order) *source = with_listed_order(*source);
   Proposal proposal;
   proposal.source = *source;
   proposal.descent.parents = c.brief.parents;

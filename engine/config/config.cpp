@@ -396,6 +396,7 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
     c.evaluation.profile = EvaluationConfig::Profiles::elites;
   read_asking(map, base, c);
   c.supervisor.active = c.rules >= 2;
+  c.asking.prompts.any_header_order = c.rules >= 8;
   if (auto supervisor = map.optional("supervisor")) {
     YamlMap keys = supervisor->map();
     read_settings(keys, settings_of(c.supervisor));

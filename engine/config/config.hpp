@@ -77,7 +77,7 @@ struct CheckpointConfig {
   int keep = 3;
 };
 
-inline constexpr int kNewestRules = 7;
+inline constexpr int kNewestRules = 8;
 
 struct Config {
   std::string name;

@@ -136,6 +136,21 @@ std::string with_own_defaults(const Variant& variant) {
   return same ? source : variant.source;
 }
 
+std::string with_listed_order(std::string_view source) {
+  const auto manifest = parse_manifest(source);
+  const SourceFiles files = split_source(source);
+  if (!manifest || manifest->headers.size() != files.headers.size()) return std::string(source);
+  std::vector<HeaderFile> ordered;
+  for (const std::string& name : manifest->headers) {
+    const auto found = std::ranges::find(files.headers, name, &HeaderFile::name);
+    if (found == files.headers.end()) return std::string(source);
+    ordered.push_back(*found);
+  }
+  if (std::ranges::equal(ordered, files.headers, {}, &HeaderFile::name, &HeaderFile::name))
+    return std::string(source);
+  return fold_source(files.main, ordered);
+}
+
 tl::expected<void, ManifestError> check_target(const Variant& variant, Target where) {
   const Target own = variant.manifest.target;
   if (own == where) return {};

@@ -37,6 +37,9 @@ tl::expected<Variant, ManifestError> with_configuration(const Variant&, Configur
 // that whoever takes only the file has the same kernel; unchanged if the manifest spells them in an unusual
 // way.
 std::string with_own_defaults(const Variant&);
+// The same source with its header sections in the order of the manifest's `headers`, if they are these;
+// otherwise unchanged.
+std::string with_listed_order(std::string_view source);
 // A variant for one target is an error on another, even if its source would compile.
 tl::expected<void, ManifestError> check_target(const Variant&, Target where);
 // The text of a variant's file, followed by the headers that its manifest lists. They lie beside it; for a

@@ -32,6 +32,7 @@ struct PromptOptions {
   // whole search (and what gave an earlier proposal that is nearly the same), the elite of another family.
   bool ideas = true, families = true;
   ToolBudget tools = {};
+  bool any_header_order = true;  // an answer's header sections need not have the manifest's order
 
   friend bool operator==(const PromptOptions&, const PromptOptions&) = default;
 };

@@ -110,6 +110,25 @@ BOOST_AUTO_TEST_CASE(a_source_with_a_wrong_manifest_is_mended_by_blocks_against_
   BOOST_TEST(contains(other.said(), "Nothing of the answer was applied"), other.said());
 }
 
+BOOST_AUTO_TEST_CASE(the_headers_of_a_whole_source_may_come_in_any_order) {
+  const std::size_t end = kSource.find("---*/\n");
+  BOOST_REQUIRE(end != std::string::npos);
+  const std::string main = kSource.substr(0, end) +
+                           "headers: [a.hpp, b.hpp]\n---*/\n#include \"a.hpp\"\n#include \"b.hpp\"\n" +
+                           kSource.substr(end + 6);
+  const std::string a = "//// file: a.hpp ////\nint a;\n", b = "//// file: b.hpp ////\nint b;\n";
+  const std::string answer = "IDEA: headers\n```cpp\n" + main + b + a + "```\n";
+  const Move move = after(answer);
+  const Proposal* const proposal = std::get_if<Proposal>(&move);
+  BOOST_REQUIRE(proposal);
+  BOOST_TEST(proposal->source == main + a + b);
+  BOOST_TEST((proposal->variant != nullptr));
+  Talk old;  // a record of rules 7
+  old.kit = PromptKit({.resamples = 2, .any_header_order = false});
+  BOOST_TEST(std::holds_alternative<ChatRequest>(old.after(answer)));
+  BOOST_TEST(contains(old.said(), "a different order"), old.said());
+}
+
 BOOST_AUTO_TEST_CASE(another_target_the_same_source_and_a_cut_answer_are_rejected_with_a_message) {
   (void)after(block("target: cpu", "target: cuda"));
   BOOST_TEST((contains(said(), "must keep `target: cpu`") || contains(said(), "invalid manifest")), said());

@@ -118,6 +118,11 @@ BOOST_AUTO_TEST_CASE(the_manifest_and_the_sections_agree_or_the_refusal_names_li
   const auto turned =
       trouble_with(main_file + "//// file: more.inl ////\n" + more + "//// file: tile.hpp ////\n" + tile);
   BOOST_TEST(contains(turned, "a different order"), turned);
+  BOOST_TEST(with_listed_order(main_file + "//// file: more.inl ////\n" + more +
+                               "//// file: tile.hpp ////\n" + tile) == both);
+  BOOST_TEST(with_listed_order(both) == both);
+  for (const std::string& other : {both + "//// file: third.h ////\n", main_file, std::string("no manifest")})
+    BOOST_TEST(with_listed_order(other) == other);
   const auto twice = trouble_with(both + "//// file: tile.hpp ////\n" + tile);
   BOOST_TEST(contains(twice, "appears twice"), twice);
   const auto unused = trouble_with(replaced(both, "#include \"more.inl\"\n", ""));

@@ -5,9 +5,11 @@ target: cuda
 about: "One persistent block per SM; groups of its threads take rows from private rings of bulk copies, sum row i and finish row i - 1 in one step, without waiting at barriers, with w and the sums of dw in registers, and add dw in shared memory; a dependent launch adds the blocks' sums. Other widths: rows in registers, directly."
 requires: "dtype == bf16 && C <= 16384"
 tunables:
-  THREADS: {values: [256, 512, 1024], default: 256}
+  THREADS: {values: [256, 512, 1024], default: 1024}
   BLOCKS: {values: [1, 2, 3, 4, 6, 8], default: 2}   # per multiprocessor, at most; other widths only
-  STAGES: {values: [5, 6, 7], default: 6}            # rows of a group's ring, if they fit
+  STAGES: {values: [5, 6, 7], default: 7}            # rows of a group's ring, if they fit
+  KEEP: {values: [100, 50, 0], default: 100}         # per cent of dx that L2 keeps as long as it can
+  FEW: {values: [256, 512, 1024], default: 256}      # rows up to which one launch does all
 constraints: ["pieces * piece <= 64", "BLOCKS * THREADS <= threads_max", "ring == 0 || RING >= 4", "ring == 0 || GROUPS * RING * 2 * C * element_bytes + 2048 <= smem_max"]
 specialize: [dtype, pieces, TEAM, GROUPS, RING, WHOLE]
 let:
@@ -19,11 +21,17 @@ let:
   RING: "ring ? min(STAGES, floor_div(229376, GROUPS * 2 * C * element_bytes)) : 4"
   WHOLE: "C == 2 * piece * TEAM ? 1 : 0"  # every thread has both of its pieces
   blocks: "ring ? min(R, num_sms) : min(R, BLOCKS * num_sms)"
+  few: "(ring && (R <= FEW) && (R * C <= 4194304)) ? 1 : 0"
 workspace:
   parts: {bytes: "4 * blocks * C"}
 launch:
+  - kernel: few_gradients
+    when: "few == 1"
+    grid: ["ceil_div(C, 32) + R", 1, 1]
+    block: [256, 1, 1]
+    args: [dy, x, w, rstd, dx, dw, R, C]
   - kernel: ring_gradients
-    when: "ring == 1"
+    when: "(ring == 1) && (few == 0)"
     grid: [blocks, 1, 1]
     block: ["GROUPS * TEAM", 1, 1]
     shared: "GROUPS * RING * 2 * C * element_bytes"
@@ -34,6 +42,7 @@ launch:
     block: [THREADS, 1, 1]
     args: [dy, x, w, rstd, dx, parts, R, C]
   - kernel: add_parts
+    when: "few == 0"
     programmatic_dependent: true
     grid: ["ceil_div(C, 32)", 1, 1]
     block: [32, 32, 1]
@@ -101,10 +110,23 @@ __device__ __forceinline__ void read_words(unsigned (&to)[4], unsigned from) {
                : "r"(from)
                : "memory");
 }
+__device__ __forceinline__ unsigned long long result_policy() {
+  unsigned long long policy = 0;
+#if KEEP >= 100
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+#elif KEEP > 0
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 0.5;" : "=l"(policy));
+#endif
+  return policy;
+}
 __device__ __forceinline__ void write_words(uint4* to, const unsigned (&from)[4], unsigned long long policy) {
+#if KEEP > 0
   asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(to), "r"(from[0]), "r"(from[1]),
                "r"(from[2]), "r"(from[3]), "l"(policy)
                : "memory");
+#else
+  *to = make_uint4(from[0], from[1], from[2], from[3]);
+#endif
 }
 __device__ __forceinline__ float low_half(unsigned word) { return __uint_as_float(word << 16); }
 __device__ __forceinline__ float high_half(unsigned word) { return __uint_as_float(word & 0xffff0000u); }
@@ -169,8 +191,7 @@ extern "C" __global__ void __launch_bounds__(GROUPS* TEAM, 1)
     weight[p][2] = words.z;
     weight[p][3] = words.w;
   }
-  unsigned long long policy;  // results stay in L2 as long as they can
-  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  const unsigned long long policy = result_policy();  // results stay in L2 as long as they can
   float sums[2][kPiece] = {};
   const float inverse = 1.0f / static_cast<float>(C);
   float scale = 0.0f, next_scale = count > 0 ? rstd[first_row] : 0.0f;
@@ -265,6 +286,120 @@ extern "C" __global__ void __launch_bounds__(GROUPS* TEAM, 1)
 #pragma unroll
     for (int k = 0; k < GROUPS; ++k) sum += shared_sums[k * C + c];
     parts[static_cast<long long>(blockIdx.x) * C + c] = sum;
+  }
+}
+
+// Few rows, C a multiple of kPiece and at most 8192. The first blocks take 32 columns of all rows each, for dw; every other
+// block takes one row, for dx. Both kinds read the inputs, of which one finds them in L2.
+extern "C" __global__ void __launch_bounds__(256, 3)
+    few_gradients(const DTYPE* dy, const DTYPE* x, const DTYPE* w, const float* rstd, DTYPE* dx, DTYPE* dw, int R, int C) {
+  constexpr int kEach = (TEAM + 127) / 128;  // pieces of a row in one of 256 threads: TEAM threads would have two
+  __shared__ float partial[8][32];
+  const int t = static_cast<int>(threadIdx.x);
+  const int warp = t / 32, lane = t % 32;
+  const int all = C / kPiece;
+  const int column_blocks = (C + 31) / 32;
+  if (static_cast<int>(blockIdx.x) < column_blocks) {
+    const int piece_of_row = static_cast<int>(blockIdx.x) * 4 + t % 4;
+    const bool inside = piece_of_row < all;
+    const uint4* const from_dy = reinterpret_cast<const uint4*>(dy) + piece_of_row;
+    const uint4* const from_x = reinterpret_cast<const uint4*>(x) + piece_of_row;
+    float sums[8] = {};
+    for (int base = t / 4; base < R; base += 256) {
+      uint4 g[4], n[4];
+      float scale[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const int row = base + 64 * k;
+        g[k] = n[k] = make_uint4(0u, 0u, 0u, 0u);
+        scale[k] = 0.0f;
+        if (inside && row < R) {
+          g[k] = __ldg(from_dy + static_cast<long long>(row) * all);
+          n[k] = __ldg(from_x + static_cast<long long>(row) * all);
+          scale[k] = __ldg(rstd + row);
+        }
+      }
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const unsigned a[4] = {g[k].x, g[k].y, g[k].z, g[k].w};
+        const unsigned b[4] = {n[k].x, n[k].y, n[k].z, n[k].w};
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+          sums[2 * q] = fmaf(low_half(a[q]) * low_half(b[q]), scale[k], sums[2 * q]);
+          sums[2 * q + 1] = fmaf(high_half(a[q]) * high_half(b[q]), scale[k], sums[2 * q + 1]);
+        }
+      }
+    }
+#pragma unroll
+    for (int lanes = 16; lanes >= 4; lanes /= 2)
+#pragma unroll
+      for (int j = 0; j < 8; ++j) sums[j] += __shfl_xor_sync(0xffffffffu, sums[j], lanes);
+    if (lane < 4) {
+#pragma unroll
+      for (int j = 0; j < 8; ++j) partial[warp][lane * 8 + j] = sums[j];
+    }
+    __syncthreads();
+    if (warp == 0) {
+      float sum = 0.0f;
+#pragma unroll
+      for (int k = 0; k < 8; ++k) sum += partial[k][lane];
+      const int column = static_cast<int>(blockIdx.x) * 32 + lane;
+      if (column < C) dw[column] = DTYPE(sum);
+    }
+    return;
+  }
+
+  const int row = static_cast<int>(blockIdx.x) - column_blocks;
+  const long long start = static_cast<long long>(row) * all;
+  uint4 g[kEach], n[kEach], weight[kEach];
+#pragma unroll
+  for (int p = 0; p < kEach; ++p) {
+    const int i = t + 256 * p;
+    g[p] = n[p] = weight[p] = make_uint4(0u, 0u, 0u, 0u);
+    if (i < all) {
+      g[p] = __ldg(reinterpret_cast<const uint4*>(dy) + start + i);
+      n[p] = __ldg(reinterpret_cast<const uint4*>(x) + start + i);
+      weight[p] = __ldg(reinterpret_cast<const uint4*>(w) + i);
+    }
+  }
+  const float scale = __ldg(rstd + row);
+  float some[2] = {};
+#pragma unroll
+  for (int p = 0; p < kEach; ++p) {
+    const unsigned a[4] = {g[p].x, g[p].y, g[p].z, g[p].w};
+    const unsigned b[4] = {n[p].x, n[p].y, n[p].z, n[p].w};
+    const unsigned c[4] = {weight[p].x, weight[p].y, weight[p].z, weight[p].w};
+#pragma unroll
+    for (int q = 0; q < 4; ++q) {
+      some[0] = fmaf(low_half(a[q]) * low_half(b[q]), low_half(c[q]), some[0]);
+      some[1] = fmaf(high_half(a[q]) * high_half(b[q]), high_half(c[q]), some[1]);
+    }
+  }
+  float sum = some[0] + some[1];
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+  if (lane == 0) partial[0][warp] = sum;
+  __syncthreads();
+  sum = 0.0f;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) sum += partial[0][k];
+  const float back = sum / static_cast<float>(C) * scale * scale;  // the mean of g * n, times rstd
+#pragma unroll
+  for (int p = 0; p < kEach; ++p) {
+    const int i = t + 256 * p;
+    if (i < all) {
+      const unsigned a[4] = {g[p].x, g[p].y, g[p].z, g[p].w};
+      const unsigned b[4] = {n[p].x, n[p].y, n[p].z, n[p].w};
+      const unsigned c[4] = {weight[p].x, weight[p].y, weight[p].z, weight[p].w};
+      unsigned result[4];
+#pragma unroll
+      for (int q = 0; q < 4; ++q) {
+        const float low = scale * (low_half(a[q]) * low_half(c[q]) - low_half(b[q]) * back);
+        const float high = scale * (high_half(a[q]) * high_half(c[q]) - high_half(b[q]) * back);
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result[q]) : "f"(high), "f"(low));
+      }
+      reinterpret_cast<uint4*>(dx)[start + i] = make_uint4(result[0], result[1], result[2], result[3]);
+    }
   }
 }
 

@@ -5,20 +5,25 @@ target: cuda
 about: "Tiles through shared memory, their shape chosen by workload: square ones, smaller for small grids; all rows of a strip if R is small or odd, whose output is one contiguous run."
 tunables:
   TILE: {values: [64, 128], default: 128}        # elements of a side of the large square tiles
-  THREADS: {values: [128, 256, 512], default: 256}
+  THREADS_TILE: {values: [128, 256, 512], default: 256}  # of a block, unless it has a strip
+  THREADS_LINE: {values: [256, 512], default: 512}       # of a block that has a strip of all rows
+  HELD_LINE: {values: [1024, 1536], default: 1536}       # threads of strips on a multiprocessor, at least
+  ONCE_LINE: {values: [0, 1], default: 1}                # loads of strips: not in L1, the first to leave L2
   ORDER: {values: [along_x, along_y], default: along_x}  # of the tiles: neighbours read, or write, the same rows
   LOADS: {values: [plain, streaming, once], default: plain}  # once: not in L1, the first to leave L2
   STORES: {values: [plain, streaming, last], default: last}  # last: the last to leave L2
 constraints:
   - "TILE * (TILE + 1) * 4 <= smem_max"
-  - "THREADS <= TILE * TILE / 8"
-  - "TILE * TILE / THREADS <= 128"
-specialize: [dtype, ROWS, COLS, FULL]
+  - "THREADS_TILE <= TILE * TILE / 8"
+  - "TILE * TILE / THREADS_TILE <= 128"
+  - "HELD_LINE == 1024 || THREADS_LINE == 512"  # registers of eight loads
+specialize: [dtype, ROWS, COLS, FULL, THREADS]
 let:
   spans: "R % 8 != 0 && R <= 256"  # a strip has all rows
   small: "B * ceil_div(R, 128) * ceil_div(C, 128) < 264"
   ROWS: "R <= 16 ? 16 : (spans ? 256 : (small ? 64 : TILE))"
   COLS: "R <= 16 ? 64 : (spans ? 64 : (small ? 64 : TILE))"
+  THREADS: "ROWS == 256 ? THREADS_LINE : THREADS_TILE"
   FULL: "(R % ROWS == 0 && C % COLS == 0) ? 1 : 0"  # no tile crosses an edge, and every vector is aligned
   down: "ceil_div(R, ROWS)"
   across: "ceil_div(C, COLS)"
@@ -52,7 +57,7 @@ union Vector {
 
 __device__ __forceinline__ uint4 load_whole(const Element* from) {
   const uint4* const address = reinterpret_cast<const uint4*>(from);
-  if (LOADS == LOADS_once) {
+  if (LOADS == LOADS_once || (ONCE_LINE == 1 && ROWS == 256)) {
     unsigned long long policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
     uint4 value;
@@ -80,6 +85,23 @@ __device__ __forceinline__ void store_whole(Element* to, uint4 value) {
     *address = value;
 }
 
+// A run of shared memory to y, both at multiples of 16 bytes, by one thread, which waits until shared memory has been read.
+__device__ __forceinline__ void send(Element* to, const Element* from, int bytes) {
+  const unsigned source = static_cast<unsigned>(__cvta_generic_to_shared(from));
+  if (STORES == STORES_last) {
+    unsigned long long policy;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;"
+                 :
+                 : "l"(to), "r"(source), "r"(bytes), "l"(policy)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" : : "l"(to), "r"(source), "r"(bytes) : "memory");
+  }
+  asm volatile("cp.async.bulk.commit_group;" : : : "memory");
+  asm volatile("cp.async.bulk.wait_group.read 0;" : : : "memory");
+}
+
 enum : int {
   kPitch = COLS + 1,
   kAcross = COLS / kVector,                              // vectors of a row of the tile of x
@@ -88,9 +110,9 @@ enum : int {
   kWrites = (COLS * kDown + THREADS - 1) / THREADS,
   kLine = ROWS == 256,                                   // all rows, in shared memory in the order of the output
   kRun = ROWS == 16,                                     // R <= ROWS: the tile has all rows
-  kMost = kLine ? 4 : 8,
+  kMost = 8,
   kBatch = kReads < kMost ? kReads : kMost,              // reads in flight
-  kResident = kLine ? 1536 / THREADS : kBlocks
+  kResident = kLine ? (kVector == 8 ? HELD_LINE / THREADS : 1) : kBlocks
 };
 
 __device__ __forceinline__ int slot(int r, int c) { return r * kPitch + c + (r >> 6) * 2; }
@@ -183,8 +205,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, kResident)
         tile[kLine ? offset + c * R + r : slot(r, c)] = from[static_cast<long long>(top + r) * C + left + c];
     }
   }
+  // A strip of whole vectors begins and ends at multiples of 16 bytes (offset is 0), in shared memory and in y.
+  const bool bulk = kLine && C % kVector == 0;
+  if (bulk) asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
   __syncthreads();
 
+  if (bulk) {
+    if (threadIdx.x == 0) {
+      const int columns = C - left < COLS ? C - left : COLS;
+      send(y + line, tile, columns * R * static_cast<int>(sizeof(Element)));
+    }
+    return;
+  }
   if (kLine) {
     const int width = C - left < COLS ? C - left : COLS, end = offset + width * R;
     Element* const to = y + (line - offset);
