@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/store/momentary.hpp"
+#include "engine/store/recorded_run.hpp"
 #include "evaluators/system/clock.hpp"
 
 namespace cultivar {
@@ -19,11 +20,7 @@ json environment_of(Evaluator& evaluator, const std::vector<DeviceInfo>& devices
                     {"model", d.model},
                     {"isolation", d.isolation},
                     {"facts", json(d.facts)},
-                    {"ceilings",
-                     {{"flops", d.ceilings.flops},
-                      {"bytes_per_second", d.ceilings.bytes_per_second},
-                      {"cached_bytes_per_second", d.ceilings.cached_bytes_per_second},
-                      {"handshake_s", d.ceilings.handshake_s}}}});
+                    {"ceilings", ceilings_json(d.ceilings)}});
   return {{"compiler", evaluator.compiler_identity()}, {"devices", list}, {"left_out", evaluator.left_out()}};
 }
 

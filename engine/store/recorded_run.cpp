@@ -23,7 +23,20 @@ Ceilings ceilings_in(const nlohmann::json& device) {
   ceilings.bytes_per_second = known.value("bytes_per_second", 0.0);
   ceilings.cached_bytes_per_second = known.value("cached_bytes_per_second", 0.0);
   ceilings.handshake_s = known.value("handshake_s", 0.0);
+  for (const auto& rate : known.value("cold", nlohmann::json::array()))
+    ceilings.cold.push_back({rate.value("bytes", 0.0), rate.value("bytes_per_second", 0.0)});
   return ceilings;
+}
+
+nlohmann::json ceilings_json(const Ceilings& ceilings) {
+  auto cold = nlohmann::json::array();
+  for (const ColdRate& rate : ceilings.cold)
+    cold.push_back({{"bytes", rate.bytes}, {"bytes_per_second", rate.bytes_per_second}});
+  return {{"flops", ceilings.flops},
+          {"bytes_per_second", ceilings.bytes_per_second},
+          {"cached_bytes_per_second", ceilings.cached_bytes_per_second},
+          {"handshake_s", ceilings.handshake_s},
+          {"cold", cold}};
 }
 
 double roofline_in(const nlohmann::json& environment, const Config& config) {
@@ -35,7 +48,11 @@ double roofline_in(const nlohmann::json& environment, const Config& config) {
   double logs = 0.0;
   int workloads = 0;
   for (const Workload& workload : task.workloads(config.workloads)->workloads) {
-    const double floor = roofline(task, workload, ceilings, facts).floor_seconds();
+    // On a GPU and in records without these rates as always: decisions that were made with it are repeated.
+    const double floor =
+        (ceilings.cold.empty() ? roofline(task, workload, ceilings, facts)
+                               : timed_roofline(task, workload, ceilings, facts, config.target))
+            .floor_seconds();
     if (!(floor > 0.0)) return 0.0;
     logs += std::log(rate_of(task, workload, config.target, floor));
     ++workloads;

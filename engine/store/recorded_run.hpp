@@ -14,6 +14,7 @@ namespace cultivar {
 
 // Of one device of a run's environment; all 0 in records that lack them.
 Ceilings ceilings_in(const nlohmann::json& device);
+nlohmann::json ceilings_json(const Ceilings&);  // as a device's environment has them
 // The facts of the first device; every decision depends on them.
 Facts facts_in(const nlohmann::json& environment);
 

@@ -55,7 +55,7 @@ void add_rivals(SuiteBest& best) {
 }
 
 // Of the time that the traffic or the arithmetic alone would take at the measured peaks. On a GPU the caches
-// are cold.
+// are cold, and a search on the host knows the rates at which cold data moves.
 void add_share(SuiteBest& best, const SuiteTask& task, const json& environment) {
   const json& devices = environment.at("devices");
   if (devices.empty()) return;
@@ -67,7 +67,9 @@ void add_share(SuiteBest& best, const SuiteTask& task, const json& environment) 
   for (const WorkloadResult& result : best.evaluation.workloads)
     for (const Workload& w : task.config.task->workloads(task.config.workloads)->workloads) {
       if (w.name != result.workload) continue;
-      const Roofline floor = roofline(*task.config.task, w, ceilings, facts);
+      const Roofline floor = on_host
+                                 ? timed_roofline(*task.config.task, w, ceilings, facts, task.config.target)
+                                 : roofline(*task.config.task, w, ceilings, facts);
       traffic += floor.bytes_seconds;
       arithmetic += floor.flops_seconds;
       shares.add(floor.floor_seconds() * 1e6 / result.median_us, w.name);

@@ -1,13 +1,24 @@
 // The most that a device was seen to do.
 #pragma once
 
+#include <vector>
+
 namespace cultivar {
+
+// How fast that many bytes, read + written, were moved by a run that began with cold caches.
+struct ColdRate {
+  double bytes = 0.0, bytes_per_second = 0.0;
+  bool operator==(const ColdRate&) const = default;
+};
 
 struct Ceilings {
   double flops = 0.0;             // per second, the most this device was seen to do
   double bytes_per_second = 0.0;  // from memory beyond the last cache, read + write
   double cached_bytes_per_second = 0.0;
   double handshake_s = 0.0;  // an empty kernel
+  // In the order of sizes; no rate is greater than one before it, and the last is bytes_per_second. Empty:
+  // not measured, as on a GPU and in older records.
+  std::vector<ColdRate> cold = {};
 };
 
 // How long moving a workload's data takes with nothing else to do, in microseconds: the shortest of some runs

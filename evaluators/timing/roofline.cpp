@@ -14,6 +14,15 @@ double last_cache(const Facts& facts) {
   return bytes;
 }
 
+// Of the greatest measured size that is not greater; of the smallest for what is smaller, which comes from
+// memory, too. 0: not measured.
+double cold_rate(const Ceilings& ceilings, double bytes) {
+  double rate = ceilings.cold.empty() ? 0.0 : ceilings.cold.front().bytes_per_second;
+  for (const ColdRate& each : ceilings.cold)
+    if (each.bytes <= bytes) rate = each.bytes_per_second;
+  return rate;
+}
+
 }  // namespace
 
 Roofline roofline(const Task& task, const Workload& workload, const Ceilings& ceilings, const Facts& facts) {
@@ -29,7 +38,12 @@ Roofline roofline(const Task& task, const Workload& workload, const Ceilings& ce
 Roofline timed_roofline(const Task& task, const Workload& workload, const Ceilings& ceilings,
                         const Facts& facts, Target target) {
   Roofline floor = roofline(task, workload, ceilings, facts);
-  if (target->on_host || !(ceilings.bytes_per_second > 0.0)) return floor;
+  if (target->on_host) {
+    const double bytes = task.bytes(workload), rate = cold_rate(ceilings, bytes);
+    if (rate > 0.0) floor.bytes_seconds = std::max(floor.bytes_seconds, bytes / rate);
+    return floor;
+  }
+  if (!(ceilings.bytes_per_second > 0.0)) return floor;
   double read = 0.0;
   for (const TensorSpec& t : task.tensors)
     if (t.role == Role::input) read += static_cast<double>(task.bytes_of(t, workload));

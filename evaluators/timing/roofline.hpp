@@ -20,7 +20,9 @@ inline constexpr double kRooflineMargin = 1.25;
 
 // Data that fits into the last-level cache is assumed to be read from there.
 Roofline roofline(const Task&, const Workload&, const Ceilings&, const Facts&);
-// The same for a timed run: on a GPU it begins with a cold cache, so that inputs come from memory.
+// The same for a timed run, which begins with cold caches: on a GPU inputs come from memory; on the host all
+// data moves at the rate that was measured for its size, if any was. Shares of the peak follow from it; it
+// must not decide what is impossible, because rates measured on a busy machine are too low.
 Roofline timed_roofline(const Task&, const Workload&, const Ceilings&, const Facts&, Target);
 // The shortest possible time of a timed run, with the launch of a GPU, in seconds; 0: unknown.
 double least_run_seconds(const Task&, const Workload&, const Ceilings&, const Facts&, Target);

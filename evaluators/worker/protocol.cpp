@@ -24,7 +24,9 @@ CULTIVAR_JSON(Workload, name, dtype, values)
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sampling, screening_samples, min_samples, screening_seconds, max_samples,
                                    max_seconds, oracle_rows, until_clear)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ceilings, flops, bytes_per_second, cached_bytes_per_second, handshake_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ColdRate, bytes, bytes_per_second)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ceilings, flops, bytes_per_second, cached_bytes_per_second, handshake_s,
+                                   cold)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resources, values, shares)
 
 CULTIVAR_JSON(Binary, path, machine_code, macros, resources, log)

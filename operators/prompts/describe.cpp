@@ -335,6 +335,19 @@ std::string limit_words(const Facts& facts) {
   return words + (words.empty() || words.ends_with('\n') ? "" : "\n");
 }
 
+std::string cold_words(const std::vector<ColdRate>& cold) {
+  std::string words;
+  for (const ColdRate& rate : cold)
+    words += fmt::format("{}{:.3g} {}{:.3g} MiB", words.empty() ? "" : ", ", rate.bytes_per_second * 1e-9,
+                         words.empty() ? "GB/s of " : "of ", rate.bytes / (1 << 20));
+  if (words.empty()) return words;
+  return fmt::format(
+      "Each timed run begins with cold caches, so the roofline in tables moves its bytes at what a copy of "
+      "as "
+      "many reached then: {}.\n",
+      words);
+}
+
 }  // namespace
 
 std::string describe_device(const std::string& description, const Facts& facts, const Ceilings& seen) {
@@ -345,13 +358,14 @@ std::string describe_device(const std::string& description, const Facts& facts, 
   if (seen.bytes_per_second > 0)
     most += fmt::format(" {:.4g} GB/s from memory;", seen.bytes_per_second * 1e-9);
   if (seen.cached_bytes_per_second > 0)
-    most += fmt::format(" {:.4g} GB/s from the last-level cache;", seen.cached_bytes_per_second * 1e-9);
+    most += fmt::format(" {:.4g} GB/s from the {} cache;", seen.cached_bytes_per_second * 1e-9,
+                        seen.cold.empty() ? "last-level" : "first-level");
   if (!most.empty()) {
     most.back() = '.';
     words +=
         "Measured peaks of the complete device (the roofline in tables; on a GPU with a launch, and with "
         "inputs that come from memory, while outputs may stay in the cache):" +
-        most + "\n" + arithmetic_words(facts, seen);
+        most + "\n" + cold_words(seen.cold) + arithmetic_words(facts, seen);
   }
   if (seen.handshake_s > 0)
     words += fmt::format("An empty kernel takes {}.\n", time_of(seen.handshake_s * 1e6));

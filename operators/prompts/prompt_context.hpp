@@ -46,7 +46,7 @@ struct PromptContext {
   Target target = usual_target();
   std::string device;  // as text
   std::string architecture = {};
-  Ceilings seen = {};  // 0: unknown; data that fits the last-level cache may be read from it
+  Ceilings seen = {};  // 0: unknown
   IndividualId incumbent = 0;
   IndividualId winner = 0;                 // of a duel against the incumbent, not confirmed yet; 0: none
   std::vector<std::string> insights = {};  // of the operator `reflect`

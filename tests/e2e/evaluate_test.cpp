@@ -234,6 +234,7 @@ BOOST_AUTO_TEST_CASE(the_doctor_finds_this_machine_fit) {
   const auto report = facts(result);
   BOOST_TEST(report["cores"].get<int>() >= 1);
   BOOST_TEST(report["cpu"]["ceilings"]["flops"].get<double>() > 1e8);
+  BOOST_TEST(report["cpu"]["ceilings"]["cold"].at(0)["bytes_per_second"].get<double>() > 1e8);
   BOOST_TEST(report["cpu"]["isolation"].get<std::string>() != "");
   bool cuda_missing = false;
   for (const auto& each : report["missing"]) cuda_missing = cuda_missing || each["what"] == "the cuda target";

@@ -233,7 +233,7 @@ class Meter {
 
   // Arithmetic units and first-level caches belong to one core: one core is measured undisturbed, and the
   // result is multiplied by the number of cores. Memory bandwidth is shared, so it is measured with all cores
-  // at once.
+  // at once. Every run of one pass begins with cold caches, as a candidate's does.
   Ceilings measure() {
     const double cores = threads_, lanes = static_cast<double>(vector_bytes_) / 4.0;
     constexpr std::int64_t iterations = 100'000;
@@ -251,6 +251,15 @@ class Meter {
         std::max(2.0 * beyond / seconds("copy", threads_, 10, far, static_cast<std::int64_t>(far), 1),
                  beyond / seconds("read", threads_, 10, far, static_cast<std::int64_t>(far), 1));
     result.handshake_s = handshake_;
+    constexpr double smallest = 8.0 * mebibyte, step = 4.0;
+    const std::int64_t pages = 4096 * threads_;  // what `copy` divides evenly
+    for (double bytes = smallest; bytes < beyond; bytes *= step) {
+      const std::int64_t half = std::max(pages, static_cast<std::int64_t>(bytes / 2.0) / pages * pages);
+      const double moved = 2.0 * static_cast<double>(half);
+      result.cold.push_back(
+          {moved, moved / seconds("copy", threads_, 4, static_cast<std::size_t>(half), half, 1)});
+    }
+    result.cold.push_back({beyond, result.bytes_per_second});
     constexpr std::int64_t inside = 8192, passes = 10'000;  // both buffers fit in a first-level cache
     constexpr double near = static_cast<double>(inside * passes);
     result.cached_bytes_per_second =
@@ -267,12 +276,21 @@ class Meter {
   double handshake_ = 0.0;
 };
 
-}  // namespace
-
-Traffic cpu_traffic(Device& device, const std::filesystem::path& cache, double read_bytes,
-                    double written_bytes) {
-  return Meter(device, cache).traffic(read_bytes, written_bytes);
+void raise_to(Ceilings& result, const Ceilings& known) {
+  result.flops = std::max(result.flops, known.flops);
+  result.bytes_per_second = std::max(result.bytes_per_second, known.bytes_per_second);
+  result.cached_bytes_per_second = std::max(result.cached_bytes_per_second, known.cached_bytes_per_second);
+  for (ColdRate& rate : result.cold)
+    for (const ColdRate& before : known.cold)
+      if (before.bytes == rate.bytes)
+        rate.bytes_per_second = std::max(rate.bytes_per_second, before.bytes_per_second);
+  // What a greater size reached is possible for a smaller one, too, whose run is short and easily disturbed.
+  double most = result.bytes_per_second;
+  for (auto rate = result.cold.rbegin(); rate != result.cold.rend(); ++rate)
+    rate->bytes_per_second = most = std::max(most, rate->bytes_per_second);
 }
+
+}  // namespace
 
 Ceilings cpu_ceilings(Device& device, const std::string& name, const std::filesystem::path& cache,
                       bool again) {
@@ -286,24 +304,33 @@ Ceilings cpu_ceilings(Device& device, const std::string& name, const std::filesy
       known.bytes_per_second = facts.at("bytes_per_second");
       known.cached_bytes_per_second = facts.at("cached_bytes_per_second");
       known.handshake_s = facts.at("handshake_s");
+      for (const json& rate : facts.value("cold", json::array()))
+        known.cold.push_back({rate.at("bytes"), rate.at("bytes_per_second")});
       if (facts.at("machine") != name) known = {};
     } catch (const json::exception&) {
       known = {};  // the file is damaged: measure again
     }
-    if (known.flops > 0 && !again) return known;
+    if (known.flops > 0 && !known.cold.empty() && !again) return known;
   }
   Ceilings result = Meter(device, cache).measure();
-  result.flops = std::max(result.flops, known.flops);
-  result.bytes_per_second = std::max(result.bytes_per_second, known.bytes_per_second);
-  result.cached_bytes_per_second = std::max(result.cached_bytes_per_second, known.cached_bytes_per_second);
+  raise_to(result, known);
+  json cold = json::array();
+  for (const ColdRate& rate : result.cold)
+    cold.push_back({{"bytes", rate.bytes}, {"bytes_per_second", rate.bytes_per_second}});
   const json facts = {{"machine", name},
                       {"flops", result.flops},
                       {"bytes_per_second", result.bytes_per_second},
                       {"cached_bytes_per_second", result.cached_bytes_per_second},
-                      {"handshake_s", result.handshake_s}};
+                      {"handshake_s", result.handshake_s},
+                      {"cold", cold}};
   // If the cache cannot be written, the next start takes two seconds longer; nothing else is lost.
   (void)write_atomically(path, facts.dump(1) + "\n");
   return result;
+}
+
+Traffic cpu_traffic(Device& device, const std::filesystem::path& cache, double read_bytes,
+                    double written_bytes) {
+  return Meter(device, cache).traffic(read_bytes, written_bytes);
 }
 
 }  // namespace cultivar

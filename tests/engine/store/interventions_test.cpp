@@ -21,9 +21,9 @@ const std::string kOften =
 struct Searched : ScratchFolder {
   std::filesystem::path run = path() / "run";
 
-  void search(const std::vector<std::string>& overrides) {
-    const auto outcome =
-        begin_search(softmax_config(path() / "config", overrides), run, simulated_runtime({}), {}, kNever);
+  void search(const std::vector<std::string>& overrides, const Simulation& simulation = {}) {
+    const auto outcome = begin_search(softmax_config(path() / "config", overrides), run,
+                                      simulated_runtime(simulation), {}, kNever);
     BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
   }
   Record record() const { return std::move(Record::open(run).value()); }
@@ -85,6 +85,31 @@ BOOST_AUTO_TEST_CASE(a_resumed_search_goes_on_with_the_intervention_and_its_coun
   search({"budget.evaluations=40", kOften});
   BOOST_REQUIRE(resume_search(run, {"budget.evaluations=80"}, simulated_runtime({}), {}, kNever));
   BOOST_TEST(interventions_of(record()).size() >= 3);
+  for (const std::string& difference : differences()) BOOST_ERROR(difference);
+}
+
+// Every kernel is near a peak that is this low. Records tell which peak their decisions were made with.
+BOOST_AUTO_TEST_CASE(the_roofline_follows_from_the_rates_in_the_record) {
+  const std::string roofline =
+      "supervisor={evaluations: 0, failures: 0, repetitions: 0, trials: 0, roofline: 0.9}";
+  Simulation high, low;
+  high.ceilings = {0.0, 1e15, 1e15, 1e-6};
+  low.ceilings = high.ceilings;
+  low.ceilings.cold = {{8 << 20, 1e6}, {32 << 20, 1e5}};
+  search({"budget.evaluations=40", roofline}, low);
+  BOOST_TEST(!interventions_of(record()).empty());
+  BOOST_TEST(record().facts().environment["devices"][0]["ceilings"]["cold"].size() == 2U);
+  BOOST_REQUIRE(resume_search(run, {"budget.evaluations=60"}, simulated_runtime(high), {}, kNever));
+  for (const std::string& difference : differences()) BOOST_ERROR(difference);
+
+  std::filesystem::remove_all(run);
+  search({"budget.evaluations=40", roofline}, high);
+  SQLite::Database((run / "run.db").string(), SQLite::OPEN_READWRITE)
+      .exec("UPDATE meta SET value = replace(value, '\"cold\":[],', '') WHERE key = 'environment'");
+  BOOST_TEST(!record().facts().environment["devices"][0]["ceilings"].contains("cold"));  // as earlier ones
+  BOOST_REQUIRE(resume_search(run, {"budget.evaluations=60"}, simulated_runtime(low), {}, kNever));
+  BOOST_TEST(summary_of(record()).evaluations >= 60);
+  BOOST_TEST(interventions_of(record()).empty());
   for (const std::string& difference : differences()) BOOST_ERROR(difference);
 }
 

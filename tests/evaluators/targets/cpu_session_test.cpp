@@ -236,8 +236,15 @@ BOOST_AUTO_TEST_CASE(ceilings_are_plausible_and_measured_once) {
   BOOST_TEST(ceilings.bytes_per_second > 1e9);
   BOOST_TEST(ceilings.cached_bytes_per_second >= ceilings.bytes_per_second);
   BOOST_TEST(ceilings.handshake_s > 0.0);
+  BOOST_REQUIRE(!ceilings.cold.empty());
+  BOOST_TEST(ceilings.cold.back().bytes_per_second == ceilings.bytes_per_second);
+  for (std::size_t i = 1; i < ceilings.cold.size(); ++i) {
+    BOOST_TEST(ceilings.cold[i - 1].bytes < ceilings.cold[i].bytes);
+    BOOST_TEST(ceilings.cold[i - 1].bytes_per_second >= ceilings.cold[i].bytes_per_second);
+  }
   CpuDevice other({.cache = cache_folder, .cell = std::filesystem::path(CULTIVAR_BIN_DIR) / "cultivar-cell"});
   BOOST_TEST(other.ceilings().flops == ceilings.flops);
+  BOOST_TEST((other.ceilings().cold == ceilings.cold));
 }
 
 BOOST_AUTO_TEST_CASE(ceilings_of_a_busy_machine_are_raised_and_never_lowered) {
@@ -254,6 +261,7 @@ BOOST_AUTO_TEST_CASE(ceilings_of_a_busy_machine_are_raised_and_never_lowered) {
   auto facts = nlohmann::json::parse(in);
   facts["flops"] = honest.flops / 10;
   facts["bytes_per_second"] = honest.bytes_per_second * 10;
+  facts["cold"][0]["bytes_per_second"] = honest.cold[0].bytes_per_second * 100;
   std::ofstream(file) << facts;
   CpuDevice later({.cache = folder, .cell = cell});
   BOOST_TEST(later.ceilings().flops == honest.flops / 10);
@@ -263,6 +271,26 @@ BOOST_AUTO_TEST_CASE(ceilings_of_a_busy_machine_are_raised_and_never_lowered) {
     raised = later.raise_ceilings().flops;
   BOOST_TEST(raised > honest.flops / 2);
   BOOST_TEST(later.ceilings().bytes_per_second == honest.bytes_per_second * 10);
+  BOOST_TEST(later.ceilings().cold[0].bytes_per_second == honest.cold[0].bytes_per_second * 100);
+  BOOST_TEST(later.ceilings().cold[1].bytes_per_second >= honest.bytes_per_second * 10);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_without_the_rates_of_cold_data_is_completed) {
+  const auto folder = std::filesystem::path(CULTIVAR_BIN_DIR) / "../cache/tests/earlier";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const double flops = device().ceilings().flops * 1e3;
+  for (const auto& entry : std::filesystem::directory_iterator(cache_folder))
+    if (entry.path().filename().string().starts_with("ceilings-")) {
+      std::ifstream in(entry.path());
+      auto facts = nlohmann::json::parse(in);
+      facts["flops"] = flops;
+      facts.erase("cold");
+      std::ofstream(folder / entry.path().filename()) << facts;
+    }
+  CpuDevice later({.cache = folder, .cell = std::filesystem::path(CULTIVAR_BIN_DIR) / "cultivar-cell"});
+  BOOST_TEST(!later.ceilings().cold.empty());
+  BOOST_TEST(later.ceilings().flops == flops);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

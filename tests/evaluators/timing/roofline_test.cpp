@@ -51,6 +51,28 @@ BOOST_AUTO_TEST_CASE(a_timed_run_on_a_gpu_reads_from_memory_and_is_launched) {
   BOOST_TEST(least_run_seconds(softmax(), w, {}, kFacts, gpu) == 0.0);
 }
 
+BOOST_AUTO_TEST_CASE(a_timed_run_on_the_host_moves_cold_data_as_fast_as_a_copy_of_its_size) {
+  Ceilings ceilings = kCeilings;
+  ceilings.cold = {{8 << 20, 20e9}, {32 << 20, 15e9}, {256 << 20, 10e9}};
+  const Target gpu = target_named("cuda"), host = target_named("cpu");
+  const auto close = boost::test_tools::tolerance(1e-12);
+  // 2, 8, 16 and 32 MiB, which fit the cache, and 256 MiB, which do not.
+  for (const auto& [rows, rate] :
+       {std::pair{256.0, 20e9}, {1024.0, 20e9}, {2048.0, 20e9}, {4096.0, 15e9}, {32768.0, 10e9}}) {
+    const Workload w = shape(rows, 1024);
+    const double bytes = softmax().bytes(w);
+    BOOST_TEST(timed_roofline(softmax(), w, ceilings, kFacts, host).bytes_seconds == bytes / rate, close);
+    BOOST_TEST(least_run_seconds(softmax(), w, ceilings, kFacts, host) == bytes / rate, close);
+    // What is impossible, and a GPU, know nothing of it.
+    BOOST_TEST(cultivar::roofline(softmax(), w, ceilings, kFacts).bytes_seconds ==
+                   cultivar::roofline(softmax(), w, kCeilings, kFacts).bytes_seconds,
+               close);
+    BOOST_TEST(timed_roofline(softmax(), w, ceilings, kFacts, gpu).bytes_seconds ==
+                   timed_roofline(softmax(), w, kCeilings, kFacts, gpu).bytes_seconds,
+               close);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_margin_alone_decides_what_is_impossible) {
   const Workload w = shape(8192, 4096);
   const Roofline floor = cultivar::roofline(softmax(), w, kCeilings, kFacts);

@@ -74,6 +74,11 @@ BOOST_AUTO_TEST_CASE(the_ceiling_of_a_processor_comes_with_its_meaning) {
                                            {.flops = 231e9, .bytes_per_second = 2e10});
   BOOST_TEST(contains(text, "231 GFLOPS"), text);
   BOOST_TEST(contains(text, "(115.5 per core;"), text);
+  BOOST_TEST(!contains(text, "cold caches"), text);
+  const std::string cold = describe_device(
+      "Epyc", {},
+      {.bytes_per_second = 1e10, .cold = {{8 << 20, 2.412e10}, {32 << 20, 2e10}, {256 << 20, 1e10}}});
+  BOOST_TEST(contains(cold, "24.1 GB/s of 8 MiB, 20 of 32 MiB, 10 of 256 MiB.\n"), cold);
   BOOST_TEST(!contains(describe_device("H100", {{"num_sms", 132.0}}, {.flops = 9e14}), "a core"));
   BOOST_TEST(!contains(describe_device("Epyc", {{"num_cores", 2.0}}), "a core"));  // nothing was measured
 }
