@@ -150,18 +150,18 @@ std::optional<Evaluation> TimedRuns::too_many_discarded(const SampledSide& side)
   };
   if (!too_many(tally.by_kernel) && (!too_many(tally.by_host) || others_are_disturbed(side.name)))
     return std::nullopt;
+  if (2 * tally.too_short > tally.by_kernel + tally.by_host) {
+    Evaluation rejected =
+        rejection_of(Stage::measure, {Fault::Kind::too_short, tally.short_run}, workload_.name);
+    rejected.diagnostics += fmt::format("{} of {} runs were too short.\n", tally.too_short, tally.runs);
+    return rejected;
+  }
   std::string why = side.why_discarded;
   while (why.ends_with('.')) why.pop_back();
-  const bool short_ones = 2 * tally.too_short > tally.by_kernel + tally.by_host;
-  return rejection(
-      Stage::measure,
-      (short_ones ? "most runs are too short to be timed on " : "too many disturbed runs on ") +
-          workload_.name,
-      fmt::format("{}: {} of {} runs did not count, the last because {}. {}\n", workload_.name,
-                  tally.by_kernel + tally.by_host, tally.runs, why,
-                  short_ones ? "Choose larger workloads, or repeat it when the machine is less busy."
-                             : "Other kernels are not disturbed in this way. Do all work inside the call, "
-                               "and nothing else."));
+  return rejection(Stage::measure, "too many disturbed runs on " + workload_.name,
+                   fmt::format("{}: {} of {} runs did not count, the last because {}. Other kernels are not "
+                               "disturbed in this way. Do all work inside the call, and nothing else.\n",
+                               workload_.name, tally.by_kernel + tally.by_host, tally.runs, why));
 }
 
 tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
@@ -185,7 +185,8 @@ tl::expected<Sample, Evaluation> TimedRuns::run(SampledSide& side) {
     if (!ran && ran.error().kind == Fault::Kind::too_short)
       if (auto checked = check(*side.session, {}); !checked) return checked;
     side.why_discarded = ran ? ran->disturbance : ran.error().detail;
-    tally.too_short += !ran && ran.error().kind == Fault::Kind::too_short;
+    if (!ran && ran.error().kind == Fault::Kind::too_short)
+      ++tally.too_short, tally.short_run = ran.error().detail;
     tally.by_kernel += !ran || ran->disturber == Sample::Disturber::kernel;
     tally.by_host += ran && ran->disturber == Sample::Disturber::host;
     if (auto rejected = too_many_discarded(side)) return tl::make_unexpected(std::move(*rejected));

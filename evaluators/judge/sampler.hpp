@@ -49,8 +49,9 @@ class TimedRuns {
   // row, or as many blocks of rows as kEveryRowFlops allow.
   void next(bool complete = false);
   // One timed run on the current inputs, with its check. A fault or a wrong row is a rejection, and so are
-  // too many runs that did not count: a kernel could disturb just those runs that are slow. Runs that a busy
-  // host disturbed are repeated after a pause, unless the other sides are spared.
+  // too many runs that did not count: a kernel could disturb just those runs that are slow. Where most of
+  // these were too short, the rejection is a fault of the host. Runs that a busy host disturbed are repeated
+  // after a pause, unless the other sides are spared.
   tl::expected<Sample, Evaluation> time(SampledSide&);
   // As above without the check; the time must not be counted.
   tl::expected<Sample, Evaluation> warm(SampledSide&);
@@ -84,6 +85,7 @@ class TimedRuns {
   struct Tally {
     std::int64_t runs = 0, by_kernel = 0, by_host = 0;  // and how many did not count
     std::int64_t too_short = 0;                         // of those by the kernel
+    std::string short_run;                              // the last of these
   };
   std::map<std::string, Tally> tallies_;  // by side
   bool beside_ = false;

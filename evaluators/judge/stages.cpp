@@ -93,7 +93,9 @@ std::string remedy_for(Fault::Kind kind) {
     case Fault::Kind::launch_failed:
       return "The launch could not be started as declared in the manifest.";
     case Fault::Kind::too_short:
-      return "Use a larger workload.";
+      return "The workload is too small for this machine at its present load. When the machine is less busy, "
+             "the kernel can be evaluated again (in a search by `cultivar resume`, with `--again ID` if it "
+             "was rejected).";
     case Fault::Kind::unsupported:
     case Fault::Kind::contender_failed:
       return "The message comes from the contender's library.";
@@ -167,11 +169,17 @@ bool may_be_noise(Fault::Kind kind) {
 Evaluation rejection_of(Stage stage, const Fault& fault, const std::string& where) {
   std::string kind(name_of(fault.kind));
   std::replace(kind.begin(), kind.end(), '_', ' ');
-  std::string words = fmt::format("{}: {}\n", where, fault.detail);
+  const bool too_short = fault.kind == Fault::Kind::too_short;
+  std::string words = too_short ? std::string() : fmt::format("{}: {}\n", where, fault.detail);
   if (const std::string remedy = remedy_for(fault.kind); !remedy.empty()) words += remedy + "\n";
-  Evaluation e = rejection(stage, fmt::format("{} on {}", kind, where), words);
+  // With the times, because some messages show only the reason.
+  const std::string reason =
+      too_short ? fmt::format("runs are too short to be timed on {}: {}; use a larger workload", where,
+                              fault.detail)
+                : fmt::format("{} on {}", kind, where);
+  Evaluation e = rejection(stage, reason, words);
   e.late = fault.kind == Fault::Kind::timed_out;
-  if (fault.kind == Fault::Kind::too_short) e.host_fault = HostFault::busy;
+  if (too_short) e.host_fault = HostFault::busy;
   if (fault.kind == Fault::Kind::killed) e.host_fault = HostFault::killed;
   if (fault.kind == Fault::Kind::memory_limit) e.host_fault = HostFault::out_of_memory;
   if (fault.kind == Fault::Kind::memory_held) e.host_fault = HostFault::memory_held;

@@ -168,8 +168,7 @@ tl::expected<Sample, Fault> CpuSession::run(const RunInputs& inputs,
   if (options.timed && sample.seconds < shortest_in_handshakes * handshake_s_)
     return die(fault_of(
         Fault::Kind::too_short,
-        fmt::format("a run took {:.1f} us; times below {:.1f} us ({:.0f} handshakes of {:.1f} us) are not "
-                    "reliable.",
+        fmt::format("a run took {:.1f} us, less than the limit of {:.1f} us ({:.0f} handshakes of {:.1f} us)",
                     1e6 * sample.seconds, 1e6 * shortest_in_handshakes * handshake_s_, shortest_in_handshakes,
                     1e6 * handshake_s_)));
   return sample;

@@ -31,6 +31,17 @@ BOOST_AUTO_TEST_CASE(a_new_task_loads_and_its_seeds_claim_its_workloads) {
   BOOST_TEST(seeds == 4);
 }
 
+BOOST_AUTO_TEST_CASE(a_timed_run_of_a_new_task_moves_much_data) {
+  const testing::TemporaryFolder folder;
+  TaskOutline outline;
+  outline.name = "my_norm", outline.summary = "y = x / rms(x)";
+  for (const auto& [path, text] : task_files(outline)) testing::write_text(folder / path, text);
+  const Task task = load_task(folder.path());
+  // A limit of 12 ms is that of a busy machine; two cores of a small one move about 10 GB/s.
+  for (const Workload& w : task.workloads("cpu_quick")->workloads)
+    BOOST_TEST(task.bytes(w) / 10e9 > 12e-3, w.name);
+}
+
 BOOST_AUTO_TEST_CASE(a_new_seed_fits_every_task_on_every_target) {
   for (const auto& entry : fs::directory_iterator(CULTIVAR_SOURCE_DIR "/configs/tasks")) {
     if (!fs::exists(entry.path() / "task.yaml")) continue;

@@ -75,6 +75,20 @@ BOOST_AUTO_TEST_CASE(an_ill_machine_condemns_nobody_even_by_faults_that_a_kernel
   require_replay_agrees();
 }
 
+BOOST_AUTO_TEST_CASE(seeds_whose_runs_are_too_short_on_a_busy_machine_are_evaluated_again) {
+  int left = 4;
+  simulation.host_fault = [&](const Variant&, Stage) -> std::optional<HostFault> {
+    const std::lock_guard lock(mutex);
+    return left-- > 0 ? std::optional(HostFault::busy) : std::nullopt;
+  };
+  const Outcome outcome = search({"budget.evaluations=10", "evaluation.patience=20s"});
+  BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
+  BOOST_TEST(left < 0);
+  BOOST_TEST(condemned() == 0);
+  BOOST_TEST(told("it is evaluated again") == 4);
+  require_replay_agrees();
+}
+
 BOOST_AUTO_TEST_CASE(a_kernel_that_alone_runs_out_of_memory_is_rejected_after_known_kernels_were_well) {
   std::map<std::string, int> tried;
   simulation.host_fault = [&](const Variant& variant, Stage) -> std::optional<HostFault> {

@@ -179,6 +179,8 @@ BOOST_AUTO_TEST_CASE(a_workload_that_is_short_beside_handshakes_is_not_timed) {
   BOOST_TEST(name_of(sample.error().kind) == "too_short");
   const std::string limit = std::to_string(static_cast<int>(shortest_in_handshakes)) + " handshakes";
   BOOST_TEST(sample.error().detail.find(limit) != std::string::npos, sample.error().detail);
+  BOOST_TEST(sample.error().detail.find(" us, less than the limit of ") != std::string::npos,
+             sample.error().detail);
 }
 
 BOOST_AUTO_TEST_CASE(an_object_that_is_no_kernel_does_not_load) {
