@@ -183,12 +183,18 @@ struct ReferenceArgs {
   }
   const double* tensor(const char* name) const {
     if (const ReferenceTensor* const found = find(name)) return found->values;
-    throw std::invalid_argument("there is no input '" + std::string(name) + "'");
+    std::string known;
+    for (int i = 0; i < tensor_count; ++i) known += (i == 0 ? "" : ", ") + std::string(tensors[i].name);
+    throw std::invalid_argument("there is no input '" + std::string(name) + "'; the task has " +
+                                (known.empty() ? "none" : known));
   }
   double number(const char* name) const {
     for (int i = 0; i < number_count; ++i)
       if (std::strcmp(numbers[i].name, name) == 0) return numbers[i].value;
-    return std::nan("");
+    std::string known;
+    for (int i = 0; i < number_count; ++i) known += (i == 0 ? "" : ", ") + std::string(numbers[i].name);
+    throw std::invalid_argument("there is no dimension, parameter or let '" + std::string(name) +
+                                "'; the task has " + (known.empty() ? "none" : known));
   }
   std::int64_t integer(const char* name) const { return static_cast<std::int64_t>(number(name)); }
 };

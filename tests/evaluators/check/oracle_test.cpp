@@ -150,7 +150,12 @@ BOOST_AUTO_TEST_CASE(crashes_and_missing_functions_are_told) {
   BOOST_TEST(contains(trouble(build_doing("std::abort();")), "reference_row of reference.cpp"));
   BOOST_TEST(contains(trouble(build_doing("*reinterpret_cast<volatile int*>(8) = 1;")), "crashed: SIGSEGV"));
   BOOST_TEST(contains(trouble(build_doing("out[0] = args.tensor(\"nope\")[0];")),
-                      "reference_row of reference.cpp failed: there is no input 'nope'"));
+                      "reference_row of reference.cpp failed: there is no input 'nope'; the task has "));
+  for (const char* call : {"integer", "number"}) {
+    const std::string said =
+        trouble(build_doing("out[0] = static_cast<double>(args." + std::string(call) + "(\"CC\"));"));
+    BOOST_TEST(contains(said, "there is no dimension, parameter or let 'CC'; the task has C, "), said);
+  }
   const auto empty = build("#include \"cultivar_reference.hpp\"\n");
   BOOST_REQUIRE(!empty);
   BOOST_TEST(contains(empty.error().message, "does not define extern \"C\" void reference_row"),
