@@ -27,9 +27,10 @@ using nlohmann::json;
 
 // `option`: by which the user can name another place.
 void write_new(const fs::path& path, const std::string& text, const char* option) {
-  if (fs::exists(path))
-    throw InputError(fmt::format("{} exists (choose another name, or remove it)", path.string()));
   std::error_code failed;
+  if (fs::exists(path, failed))
+    throw InputError(fmt::format("{} exists (choose another name, or remove it)", path.string()));
+  failed.clear();
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), failed);
   if (failed)
     throw InputError(fmt::format("cannot create the folder {}: {} (name another place with {})",
@@ -108,8 +109,14 @@ int new_task(const Arguments& arguments) {
   if (const std::string trouble = trouble_of(outline); !trouble.empty()) throw InputError(trouble);
 
   const fs::path target = folder.empty() ? fs::path(outline.name) : fs::path(folder);
-  if (fs::exists(target))
+  if (std::error_code untold; fs::exists(target, untold))  // write_new tells why it cannot be written
     throw InputError(fmt::format("{} exists (choose another name, or --folder)", target.string()));
+  // Without a slash at its end.
+  if ((fs::absolute(target) / ".").lexically_normal().parent_path().filename() == kFolderOfHeaders)
+    throw InputError(
+        fmt::format("{} cannot be a task's folder: a folder of that name beside tasks holds "
+                    "headers that their seeds include (choose another --folder)",
+                    target.string()));
   json files = json::array();
   for (const auto& [path, text] : task_files(outline)) {
     write_new(target / path, text, "--folder");

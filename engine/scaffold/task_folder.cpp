@@ -33,6 +33,9 @@ std::string joined(const std::vector<Dtype>& dtypes) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+// Names become names of files and parts of them, of which file systems permit 255 bytes.
+constexpr std::size_t kMostLetters = 64;
+
 }  // namespace
 
 std::string trouble_of(const TaskOutline& outline) {
@@ -42,10 +45,18 @@ std::string trouble_of(const TaskOutline& outline) {
        {outline.name, outline.rows, outline.columns, outline.input, outline.output}) {
     if (!is_name(name))
       return fmt::format("'{}' is not a name (use letters, digits and _, no digit first)", name);
+    if (name.size() > kMostLetters)
+      return fmt::format("the name '{}...' has {} letters (use at most {})", name.substr(0, 20), name.size(),
+                         kMostLetters);
     if (used_names().contains(name) || std::ranges::find(reserved, name) != reserved.end())
       return fmt::format("the name '{}' is used by the new folder's own files (choose another)", name);
     if (!seen.insert(name).second) return fmt::format("the name '{}' is given twice (choose another)", name);
   }
+  if (outline.name == kFolderOfHeaders)
+    return fmt::format(
+        "'{}' cannot be a task: the folder of that name beside tasks holds headers that their "
+        "seeds include (choose another name)",
+        outline.name);
   if (outline.summary.find_first_of("\"\\\n") != std::string::npos || outline.summary.empty())
     return "the summary must be one line without quotes and backslashes";
   for (const Dtype dtype : outline.dtypes)

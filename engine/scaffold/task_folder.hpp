@@ -10,6 +10,9 @@
 
 namespace cultivar {
 
+// The name of the folder beside tasks whose headers their seeds include; no task's.
+inline constexpr const char* kFolderOfHeaders = "headers";
+
 struct TaskOutline {
   std::string name, summary;
   std::string rows = "R", columns = "C", input = "x", output = "y";  // names of dimensions and tensors

@@ -72,6 +72,16 @@ BOOST_AUTO_TEST_CASE(names_that_cannot_be_are_refused_with_the_remedy) {
   BOOST_TEST(contains(run({"new", "task", "mine", "--input", "y"}).err, "'y' is given twice"));
   BOOST_TEST(contains(run({"new", "task", "mine", "--dtypes", "bf16"}).err, "must include f32"));
   BOOST_TEST(contains(run({"new", "task", "mine", "--dtypes", "fp16"}).err, "unknown dtype 'fp16'"));
+  const std::string endless(300, 'a');
+  BOOST_TEST(contains(run({"new", "task", endless}).err, "has 300 letters (use at most 64)"));
+  BOOST_TEST(contains(run({"new", "task", "mine", "--folder", endless}).err,
+                      "File name too long (name another place with --folder)"));
+  BOOST_TEST(contains(run({"new", "seed", "softmax", "--out", endless}).err,
+                      "File name too long (name another place with --out)"));
+  BOOST_TEST(contains(run({"new", "task", "headers"}).err, "seeds include (choose another name)"));
+  BOOST_TEST(contains(run({"new", "task", "mine", "--folder", "./headers/"}).err,
+                      "seeds include (choose another --folder)"));
+  BOOST_TEST(!fs::exists(folder / "headers"));
   BOOST_TEST(contains(run({"new", "kernel"}).err, "'kernel' cannot be made"));
   BOOST_TEST(!fs::exists(folder / "mine"));
 }

@@ -31,6 +31,17 @@ BOOST_AUTO_TEST_CASE(a_new_task_loads_and_its_seeds_claim_its_workloads) {
   BOOST_TEST(seeds == 4);
 }
 
+BOOST_AUTO_TEST_CASE(names_that_no_folder_of_a_task_can_have_are_refused) {
+  TaskOutline outline;
+  outline.summary = "y = x / rms(x)";
+  outline.name = std::string(64, 'a');
+  BOOST_TEST(trouble_of(outline) == "");
+  outline.name += 'a';
+  BOOST_TEST(trouble_of(outline).find("has 65 letters (use at most 64)") != std::string::npos);
+  outline.name = kFolderOfHeaders;
+  BOOST_TEST(trouble_of(outline).find("choose another name") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(a_timed_run_of_a_new_task_moves_much_data) {
   const testing::TemporaryFolder folder;
   TaskOutline outline;
