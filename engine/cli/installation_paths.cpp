@@ -58,6 +58,18 @@ std::string without_database(const fs::path& folder) {
       shell_word(folder.string()), shell_word(newest.string()));
 }
 
+std::string folder_not_configuration(const fs::path& folder) {
+  std::error_code ignored;
+  const std::string words = fmt::format("'{}' is a folder, not a configuration", folder.string());
+  if (fs::exists(folder / "run.db", ignored))
+    return fmt::format("{}; it holds a run, which this continues: {} resume {}", words, called_as(),
+                       shell_word(folder.string()));
+  const fs::path search = folder / "search.yaml";
+  return fmt::format("{}; give a YAML file, for example {}", words,
+                     fs::exists(search, ignored) ? shell_word(search.lexically_normal().string())
+                                                 : "configs/quickstart.yaml");
+}
+
 }  // namespace
 
 std::string called_as() {
@@ -107,6 +119,7 @@ fs::path find_configuration(const InstallationPaths& installation, const std::st
   for (const fs::path& file :
        {fs::path(path), installation.root / path, installation.root / "configs" / (path + ".yaml")})
     if (fs::is_regular_file(file, ignored)) return file;
+  if (fs::is_directory(path, ignored)) throw InputError(folder_not_configuration(path));
   const fs::path parent = fs::path(path).parent_path();
   std::vector<std::string> beside;
   if (parent.empty())

@@ -169,6 +169,24 @@ BOOST_AUTO_TEST_CASE(a_missing_configuration_gets_a_suggestion) {
   BOOST_TEST(contains(result.err, "did you mean configs/quickstart.yaml?"));
 }
 
+BOOST_AUTO_TEST_CASE(a_folder_is_no_configuration_and_what_is_meant_is_told) {
+  fs::create_directories(folder / "mine");
+  for (const char* command : {"run", "suite"}) {
+    const auto empty = run({command, "mine"});
+    BOOST_TEST(empty.exit == 2);
+    BOOST_TEST(contains(empty.err, "'mine' is a folder, not a configuration; give a YAML file"), empty.err);
+  }
+  write_text(folder / "mine" / "search.yaml", "");
+  const auto task = run({"run", "mine/"});
+  BOOST_TEST(
+      contains(task.err, "is a folder, not a configuration; give a YAML file, for example mine/search.yaml"),
+      task.err);
+  write_text(folder / "mine" / "run.db", "");
+  const auto begun = run({"run", "mine"});
+  BOOST_TEST(contains(begun.err, "it holds a run, which this continues: "), begun.err);
+  BOOST_TEST(contains(begun.err, " resume mine"), begun.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_missing_run_is_explained) {
   const auto result = run({"status", "runs/nothing"});
   BOOST_TEST(result.exit == 2);
