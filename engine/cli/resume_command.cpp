@@ -14,7 +14,7 @@
 namespace cultivar {
 namespace {
 
-// None of a damaged record, which only the search itself restores.
+// None of a record that cannot be read.
 std::optional<Summary> readable_summary(const std::filesystem::path& folder) try {
   const auto record = Record::open(folder);
   return record ? std::optional(summary_of(*record)) : std::nullopt;
@@ -79,8 +79,14 @@ int resume_command(const Arguments& arguments) {
   return search_session(installation, folder, output, session,
                         [&](Runtime runtime, const SearchCallbacks& callbacks) {
                           runtime.trusts_record = trust;
-                          const auto before = readable_summary(folder);
-                          auto outcome = resume_search(folder, overrides, runtime, callbacks, interrupted());
+                          // A damaged record is restored before the first event.
+                          std::optional<Summary> before;
+                          SearchCallbacks heard = callbacks;
+                          heard.event = [&](const Event& event) {
+                            if (!before) before = readable_summary(folder);
+                            if (callbacks.event) callbacks.event(event);
+                          };
+                          auto outcome = resume_search(folder, overrides, runtime, heard, interrupted());
                           if (const auto after = readable_summary(folder); outcome && before && after)
                             tell_if_idle(*before, *after, *outcome, folder);
                           return outcome;

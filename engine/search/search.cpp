@@ -144,8 +144,7 @@ Expected<void> open_session(RecordWriter& writer, const RunFolder& folder, const
 Expected<void> begin_work(const SessionParts& parts, const std::string& session,
                           const std::optional<json>& environment) {
   const double elapsed = summary_of(parts.writer.record()).elapsed_s;
-  std::vector<std::string> troubles = parts.evaluator.left_out();
-  if (!parts.writer.recovery().empty()) troubles.push_back(parts.writer.recovery());
+  const std::vector<std::string> troubles = parts.evaluator.left_out();
   auto begun = parts.writer.step(elapsed, [&](Step& step) {
     step.set("state", "running");
     step.set("momentary", to_body(Momentary{}));
@@ -157,6 +156,14 @@ Expected<void> begin_work(const SessionParts& parts, const std::string& session,
   parts.callbacks.event({elapsed, "session", session, 0});
   for (const std::string& text : troubles) parts.callbacks.event({elapsed, "trouble", text, 0});
   return begun;
+}
+
+// At once: a session may end before it has workers, or be refused.
+void tell_of_recovery(RecordWriter& writer, const SearchCallbacks& callbacks) {
+  if (writer.recovery().empty()) return;
+  const double elapsed = summary_of(writer.record()).elapsed_s;
+  (void)writer.step(elapsed, [&](Step& step) { step.event("trouble", 0, writer.recovery()); });
+  if (callbacks.event) callbacks.event({elapsed, "trouble", writer.recovery(), 0});
 }
 
 void record_failure(RecordWriter& writer, const std::string& why) {
@@ -352,6 +359,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
     auto writer = RecordWriter::open(folder, damage);
     if (!writer) return tl::make_unexpected(writer.error());
     try {
+      tell_of_recovery(*writer, callbacks);
       const RunFacts facts = writer->record().facts();
       if (auto restored = restore_snapshot(facts.task_files, facts.task_name, folder); !restored)
         return tl::make_unexpected(restored.error());

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
+#include "engine/store/checkpoint.hpp"
 #include "support/contains.hpp"
 #include "support/own_task.hpp"
 #include "support/simulated_run.hpp"
@@ -67,6 +68,24 @@ BOOST_AUTO_TEST_CASE(a_cut_file_is_said_with_the_file_and_the_remedy) {
       require_remedy(copy, words, std::to_string(kept) + " bytes");
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_resume_that_ends_at_once_says_what_it_restored) {
+  SQLite::Database((run / "run.db").string(), SQLite::OPEN_READWRITE)
+      .exec("UPDATE meta SET value = '7201' WHERE key = 'elapsed_s'");
+  // The budget is in the record: one resume sets it, the next one finds it spent.
+  BOOST_TEST((resumed({"budget.wall=2h1m", "budget.evaluations=21"}).stop == Outcome::Stop::evaluations));
+  SQLite::Database((run / "run.db").string(), SQLite::OPEN_READWRITE)
+      .exec("UPDATE meta SET value = '7261' WHERE key = 'elapsed_s'");
+  BOOST_REQUIRE(make_checkpoint(RunFolder(run), 3));
+  fs::resize_file(run / "run.db", 5000);
+  for (const char* file : {"run.db-wal", "run.db-shm"}) fs::remove(run / file);
+  const CommandResult result = cultivar_in(path(), {"resume", run.string()});
+  const std::string said = result.out + result.err;
+  for (const char* words : {"run.db was damaged", "restored checkpoint", "To continue:", "--set budget.wall=",
+                            "the wall-clock budget of 2h01m is exhausted"})
+    BOOST_TEST(contains(said, words), said);
+  BOOST_TEST(told("restored checkpoint") == 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
