@@ -86,10 +86,10 @@ int export_command(const Arguments& arguments) {
   output.line(fmt::format("Exported #{} to {}:", fmt::join(report.ids, ", #"), place));
   for (const std::string& file : report.files) output.line("  " + file);
   output.line(
-      fmt::format("To build, check and time it on this or another machine:\n"
+      fmt::format("To build, check and time it {1}:\n"
                   "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify\n"
                   "To use it from PyTorch: python3 {0}/pytorch/test_*.py; see {0}/README.md",
-                  place));
+                  place, where_it_runs(target, devices_here(target))));
   return 0;
 }
 

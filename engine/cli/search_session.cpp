@@ -27,6 +27,15 @@ Runtime runtime_of(const InstallationPaths& installation) {
   return runtime;
 }
 
+std::string where_it_runs(Target target, int devices) {
+  if (target->on_host || devices > 0) return "on this or another machine";
+  return fmt::format("on a machine with a {} (none was found here)", target->device);
+}
+
+int devices_here(Target target) {
+  return target->device_count == nullptr ? 0 : target->device_count();
+}
+
 std::string twice_what_is_spent(const Summary& summary, bool models_too) {
   std::string more;
   for (const auto& [kind, use] : summary.budget) {
@@ -134,7 +143,8 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
         outcome.reason, called_as(), place);
     return 1;
   }
-  if (exporter_of(target_named(record.facts().target)) == nullptr) {
+  const Target target = target_named(record.facts().target);
+  if (exporter_of(target) == nullptr) {
     output.line(fmt::format("Next: {} show {} best, which shows everything known about the best kernel.",
                             called_as(), place));
     return 0;
@@ -144,12 +154,12 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
   output.line(fmt::format(
       "The best kernel is exported to {0}. Next:\n"
       "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify\n"
-      "                                        build, check and time it on any machine\n"
+      "                                        build, check and time it {4}\n"
       "  {2} lineage {1}          how it was found\n"
       "  {2} show {1} best        all recorded details{3}",
       bundle, place, called_as(),
-      more.empty() ? ""
-                   : fmt::format("\n  {} resume {}{}    continue the search", called_as(), place, more)));
+      more.empty() ? "" : fmt::format("\n  {} resume {}{}    continue the search", called_as(), place, more),
+      where_it_runs(target, devices_here(target))));
   return 0;
 }
 

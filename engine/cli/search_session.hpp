@@ -23,6 +23,11 @@ Runtime runtime_of(const InstallationPaths&);
 // `models_too`: also the budgets of language models, because the rest is too small for another call.
 std::string twice_what_is_spent(const Summary&, bool models_too = false);
 
+// Where an exported kernel can be built, checked and timed: "on this or another machine". `devices`: that
+// this machine has, as far as is known.
+std::string where_it_runs(Target, int devices);
+int devices_here(Target);
+
 // The options that `run` and `resume` have in common.
 struct SessionOptions {
   bool as_json = false, verbose = false, detach = false;
