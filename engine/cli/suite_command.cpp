@@ -55,11 +55,13 @@ Troubles earlier_troubles(const fs::path& folder) {
 }
 
 // Reads the records and writes the table; both files are replaced as a whole.
-std::vector<SuiteRow> write_table(const Suite& suite, const fs::path& folder, const Troubles& troubles) {
+std::vector<SuiteRow> write_table(const Suite& suite, const fs::path& folder, const Troubles& troubles,
+                                  const fs::path& installed_tasks) {
   std::vector<SuiteRow> rows;
   for (const SuiteTask& task : suite.tasks) {
     const auto trouble = troubles.find(task.name);
-    rows.push_back(row_of(task, folder / task.name, trouble == troubles.end() ? "" : trouble->second));
+    rows.push_back(
+        row_of(task, folder / task.name, trouble == troubles.end() ? "" : trouble->second, installed_tasks));
   }
   must(write_atomically(folder / page_name, suite_page(suite.name, rows, today())));
   must(write_atomically(folder / facts_name, json_text(suite_facts(suite.name, rows, today()), 2) + "\n"));
@@ -169,6 +171,7 @@ void print(const std::vector<SuiteRow>& rows, const Output& output) {
   Table table(cells.front());
   for (std::size_t i = 1; i < cells.size(); ++i) table.row(cells[i]);
   output.line("\n" + table.text());
+  output.line("  Ratios and shares of the peak are geometric means over the workloads.");
   for (const std::string& line : suite_notes(rows)) output.line("  " + line);
   for (const std::string& line : suite_troubles(rows)) output.line("  " + line);
 }
@@ -229,6 +232,7 @@ int suite_command(const Arguments& arguments) {
   if (failed)
     throw std::runtime_error(fmt::format("cannot create {}: {}; name another folder with --run-dir",
                                          as_typed(folder), failed.message()));
+  const fs::path installed = installation_of(installation).tasks;
   Ended ended{.troubles = earlier_troubles(folder)};
   if (!only_table) {
     const RunLock lock =
@@ -237,9 +241,9 @@ int suite_command(const Arguments& arguments) {
     runtime.trusts_record = trust;
     runtime.checkpoints_wanted = &checkpoints_wanted();
     ended = run_all(tasks, folder, runtime, verbose, std::move(ended.troubles),
-                    [&](const Troubles& troubles) { (void)write_table(suite, folder, troubles); });
+                    [&](const Troubles& troubles) { (void)write_table(suite, folder, troubles, installed); });
   }
-  const std::vector<SuiteRow> rows = write_table(suite, folder, ended.troubles);
+  const std::vector<SuiteRow> rows = write_table(suite, folder, ended.troubles, installed);
   output.facts(suite_facts(suite.name, rows, today()));
   print(rows, output);
   const auto found_one = std::ranges::find_if(rows, [&](const SuiteRow& row) {

@@ -233,12 +233,15 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
       {"unit", in_quotes(best.evaluation.unit)},
       // Factor from work (operations or bytes) per microsecond to that unit.
       {"rate", best.evaluation.unit == "TFLOPS" ? "1e-6" : "1e-3"},
-      {"about", about_kernels(record, config.workloads, *kernels, entry->identity, request.portfolio)},
+      {"about", about_kernels(record, config.workloads, *kernels, entry->identity, request.portfolio,
+                              request.runtime.installation.tasks)},
       {"kernel_rows", kernel_rows(*kernels)},
       {"kernel_for", alone ? "\"\"" : "kernel_.kernel_for(arguments_)"},
-      {"specialisations", contents.specialisations == std::vector<std::string>{"any"}
-                              ? "none (one binary serves all)"
-                              : fmt::format("{}", fmt::join(contents.specialisations, ", "))},
+      {"served",
+       contents.specialisations == std::vector<std::string>{"any"}
+           ? "every shape that the task and the kernel's\nmanifest (`requires`, `constraints`) accept"
+           : fmt::format("shapes with these values compiled in: {}",
+                         fmt::join(contents.specialisations, ", "))},
       {"target", name_of(config.target)},
       {"library", library},
       {"library_file", "lib" + library + ".so"},

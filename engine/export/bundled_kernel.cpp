@@ -95,7 +95,9 @@ Expected<BundledKernel> bundled_kernel(const Record& record, const Task& task, c
   if (!variant)
     return failure("export",
                    "the recorded source is not a valid variant in this version: " + variant.error().message);
-  BundledKernel kernel{*row, *evaluation, confirmed.has_value(), std::move(*variant),
+  const auto of_file = make_variant(with_listed_order(with_own_defaults(*variant)), task);
+  const std::string file_identity = short_identity(of_file ? *of_file : *variant);
+  BundledKernel kernel{*row, *evaluation, confirmed.has_value(), std::move(*variant), file_identity,
                        {},   {},          std::move(folder)};
   kernel.workloads = served_workloads(task, config, kernel.variant);
   if (kernel.workloads.empty()) return failure("export", "the variant claims no workload of the run");

@@ -16,6 +16,7 @@ struct BundledKernel {
   Evaluation evaluation;  // its confirmation, if there is one
   bool confirmed = false;
   Variant variant;
+  std::string file_identity = {};   // short, of its file in the bundle
   std::vector<Workload> workloads;  // that its launcher serves
   std::vector<Specialisation> served;
   std::string folder;  // in the bundle, with a slash at its end; empty: the bundle itself

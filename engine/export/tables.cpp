@@ -105,8 +105,11 @@ std::string exactness_words(const Evaluation& evaluation) {
   const auto worst = std::ranges::max_element(evaluation.exactness, {}, &Exactness::of_allowed);
   if (worst == evaluation.exactness.end() || !(worst->of_allowed > 0.0)) return {};
   return fmt::format(
-      "With the order of sums, which is permitted too, the rms error is at most {:.3g} ({}); a kernel is "
-      "refused above the task's tolerance, usually 2.",
+      "The rms error is at most {:.3g} times (on {} inputs) the sum of what every kernel may have: the rms "
+      "error "
+      "of the permitted roundings, and an allowance for sums in another order (`tolerance.floor_eps`); a "
+      "kernel "
+      "is refused beyond `tolerance.factor` (usually 2) times the first plus the second.",
       worst->of_allowed, worst->distribution);
 }
 
@@ -202,6 +205,18 @@ std::string portfolio_table(const KernelPortfolio& portfolio) {
   return table.text();
 }
 
+bool is_installed_seed(const Record& record, const Individual& seed, const std::filesystem::path& tasks) {
+  const auto file =
+      tasks / record.facts().task_name / "seeds" / std::filesystem::path(seed.descent.note).filename();
+  std::error_code none;
+  if (tasks.empty() || !std::filesystem::is_regular_file(file, none)) return false;
+  try {
+    return normalised(read_source(file)) == normalised(record.source(seed.id));
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
 namespace {
 
 // The ratio of the two fitness values of the search, as `status` shows it. A value from the confirmation
@@ -219,18 +234,22 @@ std::string ratio_words(const Record& record, IndividualId id) {
       best / seed);
 }
 
-// What made it: a person or the search.
-std::string origin_words(const Record& record, IndividualId id) {
+// What made it: the search, or whoever gave it the source.
+std::string origin_words(const Record& record, IndividualId id, const std::filesystem::path& tasks) {
   const auto lineage = record.lineage(id);
   if (lineage.empty()) return "of unknown origin";
   const Individual& last = lineage.back().individual;
   const Individual& first = source_row(lineage).individual;
   const Descent& of_source = first.descent;
-  std::string words = of_source.origin == Origin::seed         ? "a hand-written seed"
-                      : of_source.origin == Origin::submission ? "submitted by hand"
-                                                               : "written by " + of_source.op;
-  if (first.id != id) words += ", values by " + origin_name(last.descent);
-  return words;
+  const bool written = of_source.origin == Origin::operator_;
+  std::string words =
+      of_source.origin == Origin::seed
+          ? fmt::format("the {}seed `{}`", is_installed_seed(record, first, tasks) ? "hand-written " : "",
+                        in_code(of_source.note))
+      : written ? "written by " + of_source.op
+                : "a submission";
+  if (first.id != id) return words + ", values by " + origin_name(last.descent);
+  return written ? words : words + ", as given";
 }
 
 std::string measured_words(const BundledKernel& kernel) {
@@ -242,10 +261,13 @@ std::string measured_words(const BundledKernel& kernel) {
 
 std::string table_page(const std::string& name, const std::string& device,
                        const std::vector<BundledKernel>& kernels, const KernelPortfolio* portfolio) {
+  const bool contended = std::ranges::any_of(kernels, [](const BundledKernel& kernel) {
+    return beside_best_contenders(kernel.evaluation).has_value();
+  });
   std::string text = fmt::format(
       "# {}\n\nMeasured by Cultivar on {}. The output of every timed run was checked on secret random rows, "
-      "and every shape once on all rows. Contenders were timed interleaved with the kernel.\n\n",
-      name, in_a_cell(device));
+      "and every shape once on all rows.{}\n\n",
+      name, in_a_cell(device), contended ? " Contenders were timed interleaved with the kernel." : "");
   if (kernels.size() > 1)
     text += fmt::format(
         "Each call goes to the kernel of the nearest of these workloads. The gains are those of duels with "
@@ -263,20 +285,29 @@ std::string table_page(const std::string& name, const std::string& device,
 
 std::string about_kernels(const Record& record, const std::string& workloads,
                           const std::vector<BundledKernel>& kernels, const std::string& identity,
-                          const KernelPortfolio* portfolio) {
+                          const KernelPortfolio* portfolio, const std::filesystem::path& installed_tasks) {
   const auto figures = [&](const BundledKernel& kernel) {
     return fmt::format("{:.2f} {}", Standings(record).fitness(kernel.id()),
                        in_a_cell(kernel.evaluation.unit));
   };
   const auto identified = [](const BundledKernel& kernel) {
-    return fmt::format("ariant `{}`, identity `{}`, configuration `{}`", kernel.variant.manifest.name,
-                       short_identity(kernel.variant),
-                       to_string(kernel.variant.manifest.tunables, kernel.variant.configuration));
+    const auto& tunables = kernel.variant.manifest.tunables;
+    const std::string values =
+        tunables.empty()
+            ? "without tunables"
+            : fmt::format("configuration `{}`", to_string(tunables, kernel.variant.configuration));
+    std::string text = fmt::format("ariant `{}`, {}, identity `{}`", kernel.variant.manifest.name, values,
+                                   short_identity(kernel.variant));
+    if (kernel.file_identity != short_identity(kernel.variant))
+      text += fmt::format(
+          " in the record (`{}{}`{} is `{}`)", kernel.folder, kernel.parts.values.at("kernel_file"),
+          tunables.empty() ? "" : ", with these values as its defaults,", kernel.file_identity);
+    return text;
   };
   const std::string run = in_code(record.facts().name), set = in_code(workloads);
   if (kernels.size() == 1)
     return fmt::format("V{}.\nFrom the run `{}`, {}: {} over the workloads of `{}`{}.",
-                       identified(kernels[0]), run, origin_words(record, kernels[0].id()),
+                       identified(kernels[0]), run, origin_words(record, kernels[0].id(), installed_tasks),
                        figures(kernels[0]), set, ratio_words(record, kernels[0].id()));
   const PortfolioEntry gain = portfolio->gain();
   std::string text = fmt::format(
@@ -287,8 +318,8 @@ std::string about_kernels(const Record& record, const std::string& workloads,
       kernels.size(), identity, run, set, percent_text(gain.log_ratio), percent_text(gain.lower));
   for (const BundledKernel& kernel : kernels)
     text += fmt::format("\n- #{}, {}: v{}, {} over all workloads{}.", kernel.id(),
-                        origin_words(record, kernel.id()), identified(kernel), figures(kernel),
-                        ratio_words(record, kernel.id()));
+                        origin_words(record, kernel.id(), installed_tasks), identified(kernel),
+                        figures(kernel), ratio_words(record, kernel.id()));
   return text;
 }
 

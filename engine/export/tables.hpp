@@ -1,6 +1,7 @@
 // The bundle's tables for people: times with intervals, and the lineage.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -24,11 +25,14 @@ std::string words_of(const BesideContenders&);
 // Rms and max errors against fp64, relative to those of the permitted roundings, of the variant and of each
 // contender, by distribution of the inputs. The heads come first; empty if they were not measured.
 std::vector<std::vector<std::string>> exactness_rows(const Evaluation&);
-// How much of what is permitted the errors take at most; empty if that is unknown.
+// The greatest rms error beside what no kernel can be blamed for; empty if that is unknown.
 std::string exactness_words(const Evaluation&);
 std::string exactness_section(const Evaluation&);  // in Markdown, with a line of explanation; may be empty
 // Of a lineage that is not empty: the row that brought the source of the last one; later ones changed values.
 const IndividualRow& source_row(const std::vector<IndividualRow>& lineage);
+// Whether a seed of a run is one that Cultivar installs below `tasks`, unchanged: only then is it known that
+// its author is a person.
+bool is_installed_seed(const Record&, const Individual& seed, const std::filesystem::path& tasks);
 // Markdown: every step from the seed to the exported kernel, with its gain.
 std::string lineage_text(const std::vector<IndividualRow>&, const std::string& unit);
 nlohmann::json lineage_json(const std::vector<IndividualRow>&);
@@ -42,7 +46,8 @@ std::string portfolio_table(const KernelPortfolio&);
 std::string table_page(const std::string& name, const std::string& device, const std::vector<BundledKernel>&,
                        const KernelPortfolio* portfolio);
 std::string about_kernels(const Record&, const std::string& workloads, const std::vector<BundledKernel>&,
-                          const std::string& identity, const KernelPortfolio* portfolio);
+                          const std::string& identity, const KernelPortfolio* portfolio,
+                          const std::filesystem::path& installed_tasks);
 std::string kernel_rows(const std::vector<BundledKernel>&);
 
 }  // namespace cultivar

@@ -32,6 +32,12 @@ std::string best_rival_text(const SuiteBest& best) {
                      ratio(best.best_rival.highest));
 }
 
+std::string share_text(const SuiteBest& best) {
+  if (best.peak.empty()) return {};
+  return fmt::format("{} of the {} (at most {})", ratio(best.share.mean),
+                     best.peak == "copy" ? "copy rate" : best.peak, ratio(best.share.highest));
+}
+
 std::string errors_text(const SuiteBest& best) {
   if (!best.error) return {};
   std::string text = fmt::format("{} permitted", ratio(*best.error));
@@ -56,10 +62,7 @@ std::vector<std::vector<std::string>> suite_cells(const std::vector<SuiteRow>& r
     const SuiteBest& best = *row.best;
     const char* const other = best.confirmed ? "" : " during the search, not confirmed";
     cells.push_back({task, row.workloads, fmt::format("{:.4g} {}{}", best.fitness, best.unit, other),
-                     best.over_best_seed > 0.0 ? ratio(best.over_best_seed) : "",
-                     best.peak.empty() ? ""
-                                       : fmt::format("{} of {} (to {})", ratio(best.share.mean), best.peak,
-                                                     ratio(best.share.highest)),
+                     best.over_best_seed > 0.0 ? ratio(best.over_best_seed) : "", share_text(best),
                      rivals_text(best), best.rivals.size() > 1 ? best_rival_text(best) : "",
                      errors_text(best), made_text(best), fmt::format("{}", row.evaluations), row.state});
   }
@@ -106,8 +109,9 @@ std::string suite_page(const std::string& suite, const std::vector<SuiteRow>& ro
       "interleaved with its "
       "contenders. Ratios are geometric means over the workloads, with the lowest and the highest in "
       "parentheses; `x best contender` "
-      "takes the fastest contender of each workload. `x best seed` compares with the fastest hand-written "
-      "seed, "
+      "takes the fastest contender of each workload. `share of peak` is a geometric mean too, with the "
+      "highest "
+      "in parentheses. `x best seed` compares with the fastest seed, "
       "with times of the search, which `cultivar runs` and `status` show. "
       "Errors are rms errors against fp64 on the worst distribution of inputs, over those of the permitted "
       "roundings and of "

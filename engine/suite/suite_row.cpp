@@ -88,7 +88,8 @@ double best_seed(const Record& record, Standings& standings) {
   return best;
 }
 
-SuiteBest best_of(const Record& record, const Best& said, const SuiteTask& task) {
+SuiteBest best_of(const Record& record, const Best& said, const SuiteTask& task,
+                  const fs::path& installed_tasks) {
   SuiteBest best;
   best.id = said.id;
   best.fitness = best.searched = said.fitness;
@@ -109,7 +110,10 @@ SuiteBest best_of(const Record& record, const Best& said, const SuiteTask& task)
     const Individual& introduced = source_row(best.lineage).individual;
     best.source_by = origin_name(introduced.descent);
     best.model = introduced.descent.model;
-    best.seed = best.lineage.front().individual.descent.note;
+    const Individual& first = best.lineage.front().individual;
+    best.seed = first.descent.note;
+    best.installed_seed =
+        first.descent.origin == Origin::seed && is_installed_seed(record, first, installed_tasks);
   }
   add_rivals(best);
   add_share(best, task, record.facts().environment);
@@ -134,7 +138,7 @@ std::string lack_of(const Record& record, const Summary& summary) {
              : reason;
 }
 
-void read(SuiteRow& row, const SuiteTask& task, const fs::path& folder) {
+void read(SuiteRow& row, const SuiteTask& task, const fs::path& folder, const fs::path& installed_tasks) {
   const auto record = Record::open(folder);
   if (!record) {
     if (row.trouble.empty()) row.trouble = record.error().text();
@@ -147,14 +151,15 @@ void read(SuiteRow& row, const SuiteTask& task, const fs::path& folder) {
   row.promotions = summary.promotions;
   row.devices = summary.devices;
   if (summary.best)
-    row.best = best_of(*record, *summary.best, task);
+    row.best = best_of(*record, *summary.best, task, installed_tasks);
   else if (row.trouble.empty() && summary.state == "finished")
     row.trouble = lack_of(*record, summary);
 }
 
 }  // namespace
 
-SuiteRow row_of(const SuiteTask& task, const fs::path& folder, const std::string& trouble) {
+SuiteRow row_of(const SuiteTask& task, const fs::path& folder, const std::string& trouble,
+                const fs::path& installed_tasks) {
   const Config& config = task.config;
   SuiteRow row;
   row.name = task.name;
@@ -166,7 +171,7 @@ SuiteRow row_of(const SuiteTask& task, const fs::path& folder, const std::string
   row.budget_s = config.budget.wall_s;
   std::error_code none;
   if (fs::exists(RunFolder(folder).database(), none)) try {
-      read(row, task, folder);
+      read(row, task, folder, installed_tasks);
     } catch (const std::exception& error) {  // a damaged record
       row.trouble = error.what();
       row.best.reset();
@@ -175,14 +180,15 @@ SuiteRow row_of(const SuiteTask& task, const fs::path& folder, const std::string
 }
 
 std::string made_text(const SuiteBest& best) {
-  if (!best.hand_written())
+  if (!best.given())
     return fmt::format("written by {}{}, from seed {}{}", best.source_by,
                        best.model.empty() ? "" : " with " + best.model, best.seed,
                        best.made_by == best.source_by ? "" : ", values by " + best.made_by);
-  const std::string source =
-      best.source_by == "seed" ? "hand-written seed " + best.seed : std::string("hand-written submission");
-  const bool as_it_is = best.made_by == "seed" || best.made_by == "submit";
-  return source + (as_it_is ? ", as it is" : ", values by " + best.made_by);
+  const std::string source = best.source_by == "seed"
+                                 ? (best.installed_seed ? "hand-written seed " : "seed ") + best.seed
+                                 : std::string("submission");
+  const bool as_given = best.made_by == "seed" || best.made_by == "submit";
+  return source + (as_given ? ", as given" : ", values by " + best.made_by);
 }
 
 namespace {
@@ -221,7 +227,7 @@ json to_json(const SuiteBest& best) {
           {"unit", best.unit},
           {"confirmed", best.confirmed},
           {"over_best_seed", best.over_best_seed},
-          {"hand_written", best.hand_written()},
+          {"hand_written", best.given()},
           {"made_by", best.made_by},
           {"source_by", best.source_by},
           {"model", best.model},

@@ -37,6 +37,7 @@ struct SuiteBest {
   std::string model;                   // empty: none
   std::string source_by;               // the same of the individual that introduced its source
   std::string seed;                    // the file of the seed that its lineage begins with
+  bool installed_seed = false;         // that seed is one that Cultivar installs
   std::vector<IndividualRow> lineage;  // Record::paced_lineage
   std::string peak;                    // what `share` relates to: "copy", "matrix peak"; empty: unknown
   SuiteRatios share;
@@ -45,9 +46,8 @@ struct SuiteBest {
   std::optional<double> error;  // rms error over that of the permitted roundings, on the worst distribution
   Evaluation evaluation;        // of which these figures are
 
-  bool hand_written() const {
-    return source_by == "seed" || source_by == "submit";
-  }  // only its values may be evolved
+  // Only its values may be evolved.
+  bool given() const { return source_by == "seed" || source_by == "submit"; }
 };
 
 struct SuiteRow {
@@ -60,10 +60,12 @@ struct SuiteRow {
   std::vector<std::string> devices;
 };
 
-// `trouble`: of the last step of this task.
-SuiteRow row_of(const SuiteTask&, const std::filesystem::path& run_folder, const std::string& trouble);
+// `trouble`: of the last step of this task. `installed_tasks`: Installation::tasks.
+SuiteRow row_of(const SuiteTask&, const std::filesystem::path& run_folder, const std::string& trouble,
+                const std::filesystem::path& installed_tasks);
 
-// "written by mutate with claude, from seed naive.cpp", "hand-written seed vectorised.cpp, values by tune".
+// "written by mutate with claude, from seed naive.cpp", "seed mine.cpp, values by tune", "hand-written seed
+// vectorised.cpp, as given" of one that Cultivar installs.
 std::string made_text(const SuiteBest&);
 nlohmann::json to_json(const SuiteRow&);
 

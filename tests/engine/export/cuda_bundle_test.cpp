@@ -240,7 +240,8 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
                            "lineage.md", "verify/reference.cpp"})
     BOOST_TEST(fs::exists(bundle / file), file);
   BOOST_TEST(contains(read_text(bundle / "README.md"), "It needs a GPU of sm_90a"));
-  BOOST_TEST(contains(read_text(bundle / "README.md"), ", a hand-written seed: "));
+  BOOST_TEST(
+      contains(read_text(bundle / "README.md"), ", the hand-written seed `cuda_wgmma.cu`, as given: "));
 
   if (const fs::path include = cuda_test::toolkit()->includes.at(0); fs::exists(include / "cuda.h")) {
     write_text(run.folder / "abi.cpp", kSameAsNvidias);

@@ -1,12 +1,40 @@
 #include "engine/export/tables.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <tuple>
 
+#include "engine/export/bundle.hpp"
 #include "engine/export/markdown.hpp"
+#include "evaluators/system/files.hpp"
+#include "support/contains.hpp"
+#include "support/simulated_run.hpp"
 
 using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+const std::filesystem::path kTasks = std::filesystem::path(CULTIVAR_SOURCE_DIR) / "configs/tasks";
+
+struct Exported : SimulatedRun {
+  std::filesystem::path bundle = path() / "bundle";
+
+  // Its README in one line.
+  std::string page(IndividualId id) {
+    const Runtime runtime = simulated_runtime({});
+    const Record of = record();
+    const auto report = export_bundle({of, id, bundle, runtime});
+    BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
+    std::string text = read_file(bundle / "README.md").value();
+    std::ranges::replace(text, '\n', ' ');
+    return text;
+  }
+};
+
+}  // namespace
 
 BOOST_AUTO_TEST_SUITE(tables)
 
@@ -53,7 +81,48 @@ BOOST_AUTO_TEST_CASE(exactness_is_shown_beside_each_contender) {
   for (const char* line : {"| error / permitted | rms | max | torch rms | torch max | rms / torch |",
                            "| ordinary | 0.9 | 1.25 | 1 | 1.5 | 0.9 |", "| peaked | 1.8 | 3 | - | - | - |"})
     BOOST_TEST(text.find(line) != std::string::npos, text);
-  BOOST_TEST(text.find("at most 1.8 (peaked)") != std::string::npos, text);
+  BOOST_TEST(text.find("at most 1.8 times (on peaked inputs) the sum of what every kernel may have") !=
+                 std::string::npos,
+             text);
+}
+
+BOOST_AUTO_TEST_CASE(contenders_are_mentioned_only_where_some_were_timed) {
+  std::vector<BundledKernel> kernels(1);
+  kernels[0].evaluation.workloads.resize(1);
+  const char* const words = "Contenders were timed interleaved with the kernel.";
+  BOOST_TEST(table_page("a", "b", kernels, nullptr).find(words) == std::string::npos);
+  kernels[0].evaluation.workloads[0].ratios["torch"] = 1.0;
+  BOOST_TEST(table_page("a", "b", kernels, nullptr).find(words) != std::string::npos);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_bundle_of_an_installed_seed_without_tunables_says_so, Exported) {
+  search({"seeds=[" + (kTasks / "softmax/seeds/naive.cpp").string() + "]", "budget.evaluations=1"});
+  const std::string text = page(1);
+  for (const char* words :
+       {"without tunables, identity `", ", the hand-written seed `naive.cpp`, as given: ",
+        "The kernel supports f32 and every shape that the task and the kernel's manifest (`requires`, "
+        "`constraints`) accept. Other shapes and null tensors throw"})
+    BOOST_TEST(contains(text, words), text);
+  BOOST_TEST(!contains(text, " in the record ("), text);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_bundle_says_what_identity_its_file_has_by_its_defaults, Exported) {
+  search({"budget.evaluations=20"});
+  BOOST_TEST(contains(page(1), ", the seed `plain.cpp`, as given: "));
+  IndividualRow tuned;
+  record().each_individual([&](const IndividualRow& row) {
+    if (row.individual.descent.op == "tune" && row.state == IndividualState::measured) tuned = row;
+  });
+  BOOST_REQUIRE(tuned.individual.id != 0);
+  const std::string text = page(tuned.individual.id);
+  BOOST_TEST(contains(text, ".cpp`, values by tune: "), text);
+  const Variant file = load_variant(bundle / "kernel.cpp", load_task(kTasks / "softmax"));
+  BOOST_TEST((file.configuration == tuned.individual.configuration));
+  BOOST_TEST(file.id != tuned.individual.variant_id);
+  BOOST_TEST(contains(text, fmt::format("identity `{}` in the record (`kernel.cpp`, with these values as its "
+                                        "defaults, is `{}`)",
+                                        tuned.individual.variant_id.substr(0, 12), file.id.substr(0, 12))),
+             text);
 }
 
 BOOST_AUTO_TEST_CASE(the_gain_of_a_step_allows_for_a_device_that_became_slower) {

@@ -13,6 +13,7 @@
 
 using namespace cultivar;
 using namespace cultivar::testing;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -103,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_suite_goes_on_where_it_was_interrupted_and_with_a_larger_
   const Suite longer = load(kCommon + kPair, {"budget.evaluations=20"});
   BOOST_CHECK(left(longer.tasks[0]) == SuiteStep::Kind::resume);
   BOOST_TEST(step(longer.tasks[0]).trouble == "");
-  BOOST_TEST(row_of(longer.tasks[0], path() / "first", "").evaluations >= 20);
+  BOOST_TEST(row_of(longer.tasks[0], path() / "first", "", {}).evaluations >= 20);
   BOOST_CHECK(left(pair.tasks[0]) == SuiteStep::Kind::done);
 
   Suite other = load(kCommon + "  - {name: first, task: rmsnorm}\n");
@@ -121,12 +122,20 @@ BOOST_AUTO_TEST_CASE(the_table_says_what_made_each_best_and_what_failed) {
   BOOST_TEST(step(pair.tasks[0]).trouble == "");
   const std::string trouble = step(pair.tasks[1], kNever, failing).trouble;
   BOOST_TEST(contains(trouble, "smoke: wrong rows"), trouble);
-  const std::vector<SuiteRow> rows{row_of(pair.tasks[0], path() / "first", ""),
-                                   row_of(pair.tasks[1], path() / "second", trouble)};
+  const std::vector<SuiteRow> rows{row_of(pair.tasks[0], path() / "first", "", {}),
+                                   row_of(pair.tasks[1], path() / "second", trouble, {})};
   BOOST_TEST_REQUIRE(rows[0].best.has_value());
   const SuiteBest& best = *rows[0].best;
-  BOOST_TEST(best.hand_written());  // tune changes values alone
-  BOOST_TEST(contains(made_text(best), "hand-written seed"));
+  BOOST_TEST(best.given());  // tune changes values alone
+  BOOST_TEST(!best.installed_seed);
+  BOOST_TEST(made_text(best).starts_with("seed "), made_text(best));
+  const fs::path installed = path() / "installed";
+  fs::create_directories(installed / "softmax/seeds");
+  fs::copy_file(path() / best.seed, installed / "softmax/seeds" / best.seed);
+  const auto again = row_of(pair.tasks[0], path() / "first", "", installed);
+  BOOST_TEST(made_text(*again.best) == "hand-written " + made_text(best));
+  std::ofstream(installed / "softmax/seeds" / best.seed, std::ios::app) << "// changed\n";
+  BOOST_TEST(!row_of(pair.tasks[0], path() / "first", "", installed).best->installed_seed);
   BOOST_TEST(best.over_best_seed >= 1.0);
   BOOST_TEST(best.lineage.back().individual.id == best.id);
   BOOST_TEST(!rows[1].best.has_value());
@@ -185,7 +194,23 @@ BOOST_AUTO_TEST_CASE(rivals_are_compared_by_workload) {
   best.made_by = "tune";
   BOOST_TEST(made_text(best) == "written by mutate with claude, from seed naive.cpp, values by tune");
   best.source_by = best.made_by = "seed";
-  BOOST_TEST(made_text(best) == "hand-written seed naive.cpp, as it is");
+  BOOST_TEST(made_text(best) == "seed naive.cpp, as given");
+  best.installed_seed = true;
+  BOOST_TEST(made_text(best) == "hand-written seed naive.cpp, as given");
+  best.source_by = best.made_by = "submit";
+  BOOST_TEST(made_text(best) == "submission, as given");
+}
+
+BOOST_AUTO_TEST_CASE(the_share_of_the_peak_says_which_and_its_highest_value) {
+  SuiteRow row;
+  row.best.emplace();
+  BOOST_TEST(suite_cells({row}).at(1).at(4) == "");
+  row.best->share = {.mean = 0.0164, .lowest = 0.01, .highest = 0.0211, .lowest_on = "w"};
+  for (const auto& [peak, words] : {std::pair("arithmetic peak", "arithmetic peak"), {"copy", "copy rate"}}) {
+    row.best->peak = peak;
+    BOOST_TEST(suite_cells({row}).at(1).at(4) == "0.0164 of the " + std::string(words) + " (at most 0.0211)");
+  }
+  BOOST_TEST(contains(suite_page("suite", {row}, ""), "`share of peak` is a geometric mean too"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
