@@ -35,6 +35,7 @@ class OpenLog {
   OpenLog(const OpenLog&) = delete;
   OpenLog& operator=(const OpenLog&) = delete;
 
+  bool is_open() const { return descriptor_ >= 0; }
   bool is(const fs::path& file) const {
     struct stat own {
     }, named{};
@@ -54,6 +55,22 @@ class OpenLog {
  private:
   int descriptor_;
 };
+
+fs::path rotated(const fs::path& file, int times) {
+  return times == 0 ? file : fs::path(fmt::format("{}.{}", file.string(), times));
+}
+
+// The log that follows one that was renamed: FILE.1 after FILE.2, FILE after FILE.1, and FILE after one that
+// is no longer kept. Returns a log that is not open if a rotation is under way.
+OpenLog successor(const OpenLog& log, const fs::path& file) {
+  for (int times = 1; times <= SearchLog::kKept; ++times) {
+    if (!log.is(rotated(file, times))) continue;
+    OpenLog next(rotated(file, times - 1));
+    // A log is renamed before its successor: if it still has its name, that was the next one.
+    return log.is(rotated(file, times)) ? std::move(next) : OpenLog({});
+  }
+  return OpenLog(file);
+}
 
 }  // namespace
 
@@ -85,9 +102,7 @@ void SearchLog::rotate_if_large() {
   }
   std::error_code failed;
   if (fs::file_size(file_, failed) < most_bytes_ || failed) return;
-  for (int i = kKept; i > 0; --i)
-    fs::rename(i == 1 ? file_ : fs::path(fmt::format("{}.{}", file_.string(), i - 1)),
-               fmt::format("{}.{}", file_.string(), i), failed);
+  for (int i = kKept; i > 0; --i) fs::rename(rotated(file_, i - 1), rotated(file_, i), failed);
   try {
     redirect();
   } catch (const std::exception&) {
@@ -118,15 +133,14 @@ void follow_log(const fs::path& file, std::size_t last_lines,
   for (;;) {
     tell();
     const bool last = !goes_on();  // asked before the read, so that nothing is missed
-    bool renewed = false;
     for (;;) {
+      const bool renamed = !log.is(file);  // asked before the read, so that its last lines are read
       std::string more = log.read();
       if (more.empty()) {
-        if (renewed || log.is(file)) break;
-        OpenLog next(file);  // it was rotated
-        if (!next.is(file)) break;
+        if (!renamed) break;
+        OpenLog next = successor(log, file);
+        if (!next.is_open()) break;
         log = std::move(next);
-        renewed = true;
         continue;
       }
       pending += more;
