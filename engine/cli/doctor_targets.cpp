@@ -11,6 +11,7 @@
 #include "engine/store/recorded_run.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/contenders/interpreter.hpp"
+#include "evaluators/timing/roofline.hpp"
 #include "evaluators/worker/contender_trial.hpp"
 #include "evaluators/worker/services.hpp"
 
@@ -31,15 +32,6 @@ std::string ceilings_in_words(const Ceilings& c) {
   return fmt::format(
       "{:.1f} GFLOPS, {:.1f} GB/s from memory, {:.1f} GB/s from cache; an empty kernel takes {}",
       c.flops / 1e9, c.bytes_per_second / 1e9, c.cached_bytes_per_second / 1e9, time_of(c.handshake_s * 1e6));
-}
-
-// "copy: 24 GB/s of 8 MiB, 23 of 32 MiB; each timed run begins with cold caches"
-std::string cold_rates_in_words(const std::vector<ColdRate>& cold) {
-  std::string words;
-  for (const ColdRate& rate : cold)
-    words += fmt::format("{}{:.3g} {} {}", words.empty() ? "" : ", ", rate.bytes_per_second / 1e9,
-                         words.empty() ? "GB/s of" : "of", bytes_of(rate.bytes));
-  return fmt::format("copy: {}; each timed run begins with cold caches", words);
 }
 
 class TargetExamination {
@@ -102,7 +94,9 @@ class TargetExamination {
       report_.line("isolation", info.isolation);
       if (!info.weakness.empty()) report_.lacks("isolation", info.weakness, false);
       report_.line("ceilings", ceilings_in_words(info.ceilings));
-      if (!info.ceilings.cold.empty()) report_.line("", cold_rates_in_words(info.ceilings.cold));
+      if (!info.ceilings.cold.empty())
+        report_.line("", "copy: " + cold_rates_in_words(info.ceilings.cold) +
+                             "; each timed run begins with cold caches");
       facts = facts_of(info);
       facts["compiler"] = compiling.identity;
       facts["compiler_isolation"] = compiling.isolation;

@@ -272,11 +272,11 @@ void print_summary(const Summary& s, const Output& output) {
   print_models(s, output);
   for (const auto& [kind, use] : s.budget) {
     const auto amount = [&, &name = kind](double v) {
-      return name == "wall" || name == "plateau"
-                 ? duration(v)
-                 : fmt::format("{:.{}f}", v, name == "usd" || name == "device_hours" ? 2 : 0);
+      if (name == "device_hours") return duration(3600.0 * v);
+      if (name == "wall" || name == "plateau") return duration(v);
+      return fmt::format("{:.{}f}", v, name == "usd" ? 2 : 0);
     };
-    output.line(fmt::format("  {:<11} {}{}", kind, amount(use.used),
+    output.line(fmt::format("  {:<11} {}{}", kind == "device_hours" ? "device time" : kind, amount(use.used),
                             use.limit ? " of " + amount(*use.limit) : std::string(", no limit")));
   }
   for (const std::string& device : s.devices) output.line("  device      " + device);

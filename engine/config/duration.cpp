@@ -31,6 +31,7 @@ std::optional<double> duration_seconds(std::string_view text) {
 
 double read_duration(const YamlNode& node, bool may_be_zero) {
   constexpr double kLongestSeconds = 10 * 366 * 86400.0;
+  if (!node.is_scalar()) node.fail("must be one duration; write 90 or 90s, 3m, 2h, 7d or 1h30m");
   const auto seconds = duration_seconds(node.string());
   if (!seconds) node.fail("'" + node.string() + "' is not a duration; write 90 or 90s, 3m, 2h, 7d or 1h30m");
   if (*seconds > kLongestSeconds)

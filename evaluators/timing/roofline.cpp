@@ -58,6 +58,14 @@ double least_run_seconds(const Task& task, const Workload& workload, const Ceili
   return target->on_host || !(work > 0.0) ? work : work + ceilings.handshake_s;
 }
 
+std::string cold_rates_in_words(const std::vector<ColdRate>& cold) {
+  std::string words;
+  for (const ColdRate& rate : cold)
+    words += fmt::format("{}{:.3g} {}{:.3g} MiB", words.empty() ? "" : ", ", rate.bytes_per_second * 1e-9,
+                         words.empty() ? "GB/s of " : "of ", rate.bytes / (1 << 20));
+  return words;
+}
+
 bool impossibly_fast(const Roofline& floor, double seconds) {
   return seconds * kRooflineMargin < floor.floor_seconds();
 }

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "evaluators/targets/target.hpp"
 #include "evaluators/task/task.hpp"
@@ -26,6 +27,8 @@ Roofline roofline(const Task&, const Workload&, const Ceilings&, const Facts&);
 Roofline timed_roofline(const Task&, const Workload&, const Ceilings&, const Facts&, Target);
 // The shortest possible time of a timed run, with the launch of a GPU, in seconds; 0: unknown.
 double least_run_seconds(const Task&, const Workload&, const Ceilings&, const Facts&, Target);
+// "24 GB/s of 8 MiB, 23 of 32 MiB": what Ceilings::cold says; empty if nothing was measured.
+std::string cold_rates_in_words(const std::vector<ColdRate>&);
 bool impossibly_fast(const Roofline&, double seconds);
 // The same for a device. If a time looks impossible, the ceilings are measured again before it is reported.
 // Returns why the time is impossible; nullopt if it is possible.

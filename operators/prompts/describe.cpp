@@ -11,6 +11,7 @@
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/files.hpp"
+#include "evaluators/timing/roofline.hpp"
 
 namespace cultivar {
 namespace {
@@ -335,19 +336,6 @@ std::string limit_words(const Facts& facts) {
   return words + (words.empty() || words.ends_with('\n') ? "" : "\n");
 }
 
-std::string cold_words(const std::vector<ColdRate>& cold) {
-  std::string words;
-  for (const ColdRate& rate : cold)
-    words += fmt::format("{}{:.3g} {}{:.3g} MiB", words.empty() ? "" : ", ", rate.bytes_per_second * 1e-9,
-                         words.empty() ? "GB/s of " : "of ", rate.bytes / (1 << 20));
-  if (words.empty()) return words;
-  return fmt::format(
-      "Each timed run begins with cold caches, so the roofline in tables moves its bytes at what a copy of "
-      "as "
-      "many reached then: {}.\n",
-      words);
-}
-
 }  // namespace
 
 std::string describe_device(const std::string& description, const Facts& facts, const Ceilings& seen) {
@@ -365,7 +353,14 @@ std::string describe_device(const std::string& description, const Facts& facts, 
     words +=
         "Measured peaks of the complete device (the roofline in tables; on a GPU with a launch, and with "
         "inputs that come from memory, while outputs may stay in the cache):" +
-        most + "\n" + cold_words(seen.cold) + arithmetic_words(facts, seen);
+        most + "\n";
+    if (!seen.cold.empty())
+      words += fmt::format(
+          "Each timed run begins with cold caches, so the roofline in tables moves its bytes at what a copy "
+          "of "
+          "as many reached then: {}.\n",
+          cold_rates_in_words(seen.cold));
+    words += arithmetic_words(facts, seen);
   }
   if (seen.handshake_s > 0)
     words += fmt::format("An empty kernel takes {}.\n", time_of(seen.handshake_s * 1e6));

@@ -223,6 +223,8 @@ BOOST_AUTO_TEST_CASE(a_budget_of_no_time_or_of_ages_and_a_name_no_folder_can_hav
   BOOST_TEST((off.budget.wall_s == 0.0 && off.budget.plateau_s == 0.0 && off.budget.device_s == 0.0));
   BOOST_TEST(off.budget.evaluations == 0);
   BOOST_TEST(contains(complaint(*this, kLeast + "budget: {wall: 1h30}\n"), "is not a duration"));
+  BOOST_TEST(
+      contains(complaint(*this, kLeast + "budget: {wall: [5s]}\n"), "budget.wall: must be one duration"));
   BOOST_TEST(contains(complaint(*this, kLeast + "budget: {wall: 999999999999999d}\n"), "ten years"));
   const std::string after = kLeast.substr(kLeast.find('\n'));
   BOOST_TEST(contains(complaint(*this, "name: " + std::string(300, 'n') + after), "100 characters at most"));
