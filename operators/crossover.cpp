@@ -10,6 +10,7 @@
 #include "operators/edit_dialogue.hpp"
 #include "operators/prompts/compact_report.hpp"
 #include "operators/prompts/idea_pieces.hpp"
+#include "operators/prompts/tried_values.hpp"
 #include "population/lineage.hpp"
 
 namespace cultivar {
@@ -138,6 +139,7 @@ void Crossover::write(const Brief& brief, PromptWriter& to) const {
   add_insights(to);
   to.add_kernel();
   to.add_measurements();
+  add_tried_values(to);
   add_partner(brief, to);
   to.add_report();
   to.add_standing();

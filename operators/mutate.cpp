@@ -8,6 +8,7 @@
 #include "operators/edit_dialogue.hpp"
 #include "operators/other_families.hpp"
 #include "operators/prompts/idea_pieces.hpp"
+#include "operators/prompts/tried_values.hpp"
 
 namespace cultivar {
 
@@ -175,6 +176,7 @@ void Mutate::write(const Brief& brief, PromptWriter& to) const {
   add_insights(to);
   to.add_kernel();
   to.add_measurements();
+  add_tried_values(to);
   to.add_report();
   to.add_standing();
   add_other_families(to);

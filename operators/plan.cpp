@@ -6,6 +6,7 @@
 #include "operators/best_setting.hpp"
 #include "operators/prompts/idea_pieces.hpp"
 #include "operators/prompts/one_line.hpp"
+#include "operators/prompts/tried_values.hpp"
 #include "operators/reply.hpp"
 
 namespace cultivar {
@@ -69,6 +70,7 @@ void PlanOperator::write(const Brief&, PromptWriter& to) const {
   add_insights(to);
   to.add_kernel();
   to.add_measurements();
+  add_tried_values(to);
   to.add_report();
   to.add_standing();
   to.add_trajectory();

@@ -5,6 +5,7 @@
 #include "operators/best_setting.hpp"
 #include "operators/prompts/idea_pieces.hpp"
 #include "operators/prompts/one_line.hpp"
+#include "operators/prompts/tried_values.hpp"
 #include "operators/reply.hpp"
 
 namespace cultivar {
@@ -58,6 +59,7 @@ void Reflect::write(const Brief&, PromptWriter& to) const {
   add_all_ideas(to);  // before the others: of equal rank, the last is left out first
   to.add_kernel_briefly();
   to.add_measurements();
+  add_tried_values(to);
   to.add_report();
   to.add_standing();
 }

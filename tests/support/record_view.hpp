@@ -17,13 +17,13 @@ class MemoryChronicle : public RecordView {
 
   // Adds an evaluated individual to the archive; a rejection needs no fitness.
   IndividualId add(const std::string& source, const std::string& op, std::vector<IndividualId> parents,
-                   Evaluation evaluation, const std::string& note = "") {
+                   Evaluation evaluation, const std::string& note = "", const Configuration& values = {}) {
     Individual individual;
     individual.id = archive.size() + 1;
     const auto variant = make_variant(source, task_);
     individual.variant_id = variant ? variant->id : sha256_hex(source);
     individual.source_id = variant ? variant->source_id : sha256_hex(source);
-    if (variant) individual.configuration = variant->configuration;
+    individual.configuration = variant && values.empty() ? variant->configuration : values;
     set_origin(individual.descent, op);
     individual.descent.parents = parents;
     archive.add(individual);

@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "operators/prompts/tried_values.hpp"
 #include "support/contains.hpp"
 #include "support/record_view.hpp"
 
@@ -36,6 +37,7 @@ struct Told {
     PromptWriter writer(context, kit, subject, [](const std::string& op) { return op == "tune"; });
     writer.add_trajectory();
     writer.add_lineage();
+    add_tried_values(writer);
     std::string text;
     for (const Piece& piece : writer.pieces())
       if (piece.slot == name) text += piece.text;
@@ -72,6 +74,31 @@ BOOST_AUTO_TEST_CASE(siblings_are_told_without_tunings) {
   record_view.add("two", "submit", {seed}, measured(13.0), "by hand");
   BOOST_TEST(contains(slot("lineage", seed), "Derived from it before:\n- #3 submit of #1: by hand"));
   BOOST_TEST(!contains(slot("lineage", seed), "#2"));
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_comes_with_what_other_values_of_its_tunables_gave) {
+  const auto with = [&](const std::string& source, double fitness, std::int64_t threads,
+                        const std::string& keep) {
+    return record_view.add(source, "tune", {}, measured(fitness), "", {{"THREADS", threads}, {"KEEP", keep}});
+  };
+  const IndividualId subject = with("one", 10.0, 256, "yes");
+  BOOST_TEST(!contains(slot("parent", subject), "Other values"));
+  with("one", 6.0, 512, "no");
+  with("one", 9.0, 512, "yes");
+  with("one", 8.0, 256, "no");
+  with("another", 5.0, 128, "yes");
+  record_view.add("one", "tune", {}, rejection(Stage::compile, "error C1", ""), "",
+                  {{"THREADS", std::int64_t{1024}}, {"KEEP", "yes"}});
+  const std::string told = slot("parent", subject);
+  BOOST_TEST(contains(told, "the speed that they gave beside it (by one measurement of each: noise up to"),
+             told);
+  BOOST_TEST(
+      contains(told, ":\n- KEEP=no: -20.0 %\n- THREADS=512: -10.0 %\n- KEEP=no THREADS=512: -40.0 %\n"),
+      told);
+  BOOST_TEST(!contains(told, "128"), told);
+  BOOST_TEST(!contains(told, "1024"), told);
+  for (int threads = 1; threads < 14; ++threads) with("one", 7.0, threads, "yes");
+  BOOST_TEST(contains(slot("parent", subject), "\n- 6 more\n"), slot("parent", subject));
 }
 
 BOOST_AUTO_TEST_CASE(of_many_siblings_those_with_the_largest_effects_are_told_newest_first) {
