@@ -53,14 +53,14 @@ Found dram(const Profile& p) {
   const auto read = counter(p, "dram_read_bytes"), written = counter(p, "dram_write_bytes");
   if (!read || !written || p.bytes <= 0.0) return found;
   const double times = (*read + *written) / p.bytes;
+  const std::string moved = fmt::format(
+      "moves {:.2f} times the minimum bytes of the workload ({:.1f} MB read, {:.1f} MB written, {:.1f} "
+      "MB needed)",
+      times, *read * 1e-6, *written * 1e-6, p.bytes * 1e-6);
   if (found)
-    found->words += fmt::format("; it moves {:.2f} times the minimum bytes of the workload", times);
+    found->words += "; it " + moved;
   else if (times > 2.0 && counter(p, "dram_pct").value_or(0.0) > idle_pct)
-    return Finding{
-        "dram_traffic", 0.15,
-        fmt::format("memory moves {:.1f} times the minimum bytes of the workload ({:.1f} MB read, {:.1f} "
-                    "MB written, {:.1f} MB needed)",
-                    times, *read * 1e-6, *written * 1e-6, p.bytes * 1e-6)};
+    return Finding{"dram_traffic", 0.15, "memory " + moved};
   return found;
 }
 

@@ -166,7 +166,9 @@ BOOST_AUTO_TEST_CASE(waste_is_reported_traffic_conflicts_spills_tail_and_clock) 
   p.power_w = 698.0;
   p.temperature_c = 61.0;
   const Report report = explain(p);
-  BOOST_TEST(says(report, "dram", "3.80 times the minimum bytes"), all_words(report));
+  BOOST_TEST(
+      says(report, "dram", "3.80 times the minimum bytes of the workload (1900.0 MB read, 140.0 MB written"),
+      all_words(report));
   BOOST_TEST(says(report, "bank_conflicts", "49 %"), all_words(report));
   BOOST_TEST(says(report, "local_memory", "3.3 %"), all_words(report));
   BOOST_TEST(says(report, "tail", "25 %"), all_words(report));
