@@ -75,7 +75,7 @@ std::string words_of(const Progress& p) {
     else if (each.doing == InFlight::Doing::duel)
       text += fmt::format(", #{} in its duel with #{}{}", each.id, each.incumbent,
                           each.note.empty() ? "" : ": " + plain_line(each.note, 100));
-  if (!p.first_step.empty()) text += ", " + plain_line(p.first_step, 150);
+  if (!p.step.empty()) text += ", " + plain_line(p.step, 150);
   if (p.questions) {
     const QuestionsOut& q = *p.questions;
     text += fmt::format(" | {} question{} pending", q.open, q.open == 1 ? "" : "s");

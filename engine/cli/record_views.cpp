@@ -244,7 +244,7 @@ void print_summary(const Summary& s, const Output& output) {
   output.line("  best        " + (s.best ? text_of(*s.best) : "none yet"));
   if (s.outstanding) output.line("  next        " + text_of(*s.outstanding));
   output.line("  evaluated   " + judged_text(s));
-  if (!s.first_step.empty()) output.line("  step        " + plain_line(s.first_step, 300));
+  if (!s.step.empty()) output.line("  step        " + plain_line(s.step, 300));
   if (s.ending)
     output.line(fmt::format("  ending      {}; work in progress may take another {}",
                             plain_line(s.ending->why, 300), duration(s.ending->left_s)));

@@ -212,7 +212,7 @@ class PortfolioDuels {
     request.exactness = true;
     for (const auto& source : config_.contenders) {
       const Variant beside = load_variant(source, task_);
-      if (auto contender = evaluator_.compile(beside, everything, Breadth::searching))
+      if (auto contender = evaluator_.compile(beside, timed, Breadth::contender))
         request.contenders.emplace_back(beside.manifest.name, std::move(*contender));
     }
     for (const std::string& library : config_.libraries) {

@@ -57,8 +57,7 @@ void Comparisons::start() {
 
 void Comparisons::confirm(IndividualId id) {
   Confirm work;
-  work.build = {{variant_of(id)}, everything_, Breadth::everything};
-  work.build.variants.insert(work.build.variants.end(), contenders_.begin(), contenders_.end());
+  work.build = {{variant_of(id)}, everything_, Breadth::everything, contenders_, breeding_.workloads()};
   send(id, std::move(work));
 }
 
@@ -124,10 +123,11 @@ Comparisons::Outcome Comparisons::returned(const JobPtr& job, Confirm& work) {
   auto& compiled = work.build.compiled;
   if (!compiled[0]) return {.promoted = confirmed(job->id, compiled[0].error())};
   // Without a contender, its ratio would be missing until the next promotion. start() sends it again.
+  const auto name_of_contender = [&](std::size_t i) { return work.build.contenders[i - 1]->manifest.name; };
   for (std::size_t i = 1; i < compiled.size(); ++i)
     if (!compiled[i] && compiled[i].error().host_fault &&
-        faults_.met_by_contender(job->id, static_cast<int>(i), work.build.variants[i]->manifest.name,
-                                 compiled[i].error()) == HostFaults::Ruling::again)
+        faults_.met_by_contender(job->id, static_cast<int>(i), name_of_contender(i), compiled[i].error()) ==
+            HostFaults::Ruling::again)
       return {};
   EvaluateRequest& request = work.request;
   request.variant = std::move(*compiled[0]);
@@ -137,7 +137,7 @@ Comparisons::Outcome Comparisons::returned(const JobPtr& job, Confirm& work) {
   request.holdout = holdout_;
   request.exactness = true;
   for (std::size_t i = 1; i < compiled.size(); ++i) {
-    const std::string& name = work.build.variants[i]->manifest.name;
+    const std::string name = name_of_contender(i);
     if (compiled[i])
       request.contenders.emplace_back(name, std::move(*compiled[i]));
     else

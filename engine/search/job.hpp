@@ -29,7 +29,10 @@ struct Build {
   std::vector<VariantPtr> variants;
   std::vector<Workload> workloads;
   Breadth breadth = Breadth::searching;
-  std::vector<tl::expected<Compiled, Evaluation>> compiled = {};  // by variant, after compilation
+  std::vector<VariantPtr> contenders = {};  // compiled only for `timed`
+  std::vector<Workload> timed = {};
+  // By variant, and then by contender, after compilation.
+  std::vector<tl::expected<Compiled, Evaluation>> compiled = {};
 };
 
 // Work that is compiled and then measured. The request is filled in after compilation.

@@ -1,5 +1,7 @@
 #include "engine/search/pipeline.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -184,8 +186,16 @@ void Pipeline::compile_now(Job& job) {
   }
   board_.put(job, InFlight::Doing::compiling);
   Build& build = *build_of(job);
+  const std::string what = std::holds_alternative<Confirm>(job.work) ? "for its confirmation"
+                           : std::holds_alternative<Duel>(job.work)  ? "for its duel"
+                                                                     : "";
+  board_.note(job, what);
   for (const VariantPtr& variant : build.variants)
     build.compiled.push_back(evaluator_.compile(*variant, build.workloads, build.breadth));
+  for (const VariantPtr& contender : build.contenders) {
+    board_.note(job, fmt::format("{}, now the contender {}", what, contender->manifest.name));
+    build.compiled.push_back(evaluator_.compile(*contender, build.timed, Breadth::contender));
+  }
 }
 
 void Pipeline::announce(Job& job) {

@@ -75,7 +75,7 @@ struct Progress {
   // more.
   std::int64_t last_comparisons = 0, most_last_comparisons = 0;
   double seconds_left = 0.0;  // an estimate from both budgets; 0: unknown
-  std::string first_step;     // what the first kernel is at, as text; empty once one was measured
+  std::string step;           // what delays the search, as text, see WorkInProgress::step; may be empty
   std::string closing;        // why it ends when the work in progress is done; empty if it does not
   std::string waiting;        // for a usable worker, as text; empty if it does not wait
 };

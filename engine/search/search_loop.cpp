@@ -308,11 +308,12 @@ std::string SearchLoop::momentary() const {
   for (const auto& entry : pipeline_.board().entries())
     if (entry.doing == InFlight::Doing::duel) duel = {entry.id, breeding_.incumbent(), entry.note};
   return to_body({static_cast<std::int64_t>(challengers), faults_.pause(), parts_.evaluator.pools(),
-                  std::move(closing), std::move(duel), first_step()});
+                  std::move(closing), std::move(duel), step()});
 }
 
-std::string SearchLoop::first_step() const {
-  return evaluations_.measured() > 0 ? std::string() : pipeline_.board().first_step();
+std::string SearchLoop::step() const {
+  constexpr double kLong = 5.0;  // shorter ones would only flicker
+  return pipeline_.board().step(evaluations_.measured() > 0 ? kLong : 0.0);
 }
 
 bool SearchLoop::exhausted() const {
@@ -450,7 +451,7 @@ void SearchLoop::show_progress() {
   p.elapsed_s = recorder_.elapsed();
   evaluations_.show(p);
   p.challengers = static_cast<std::int64_t>(breeding_.challengers());
-  p.first_step = first_step();
+  p.step = step();
   for (const auto& [id, doing, note, since] : pipeline_.board().entries()) {
     if (doing == InFlight::Doing::duel) --p.challengers;
     const Member member = breeding_.archive().member(id);

@@ -79,7 +79,7 @@ class SearchLoop {
   void cancel_all();
   void show_progress();
   std::string starting_words(int starting) const;
-  std::string first_step() const;  // empty once a kernel was measured
+  std::string step() const;  // see WorkInProgress; only long ones once a kernel was measured
 
   const SessionParts parts_;
   Breeding& breeding_;

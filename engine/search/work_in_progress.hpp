@@ -36,9 +36,10 @@ class WorkInProgress {
     const std::lock_guard lock(mutex_);
     if (const auto found = entries_.find(&job); found != entries_.end()) found->second.note = std::move(text);
   }
-  // What the individual that is furthest is at, and for how long: "#1 is being compiled (12 s)"; empty if
-  // none is on its way to its measurement.
-  std::string first_step() const;
+  // What the individual that is furthest is at, and for how long: "#1 is being compiled (12 s)". One that is
+  // compiled for a duel or a confirmation goes first, since all others wait for it. Empty if none is on its
+  // way to its measurement, if it has been there for a shorter time, or during a duel or a confirmation.
+  std::string step(double least_seconds) const;
   std::vector<Entry> entries() const {  // sorted by individual
     const std::lock_guard lock(mutex_);
     std::vector<Entry> all;

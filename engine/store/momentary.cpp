@@ -19,7 +19,7 @@ std::string to_body(const Momentary& now) {
     body["pause"] = {{"since", now.pause->since}, {"next_try", now.pause->next_try}, {"why", now.pause->why}};
   if (now.closing) body["closing"] = {{"why", now.closing->why}, {"until", now.closing->until}};
   if (now.duel) body["duel"] = *now.duel;
-  if (!now.first_step.empty()) body["first_step"] = now.first_step;
+  if (!now.step.empty()) body["step"] = now.step;
   body["workers"] = now.workers;
   return json_text(body);
 }
@@ -29,7 +29,7 @@ void set_momentary(Summary& s, const std::string& text) {
   const json body = json_in(text);
   s.challengers = body.value("challengers", std::int64_t{0});
   if (s.alive()) s.workers = body.value("workers", std::vector<WorkersOf>());
-  if (s.alive()) s.first_step = body.value("first_step", "");
+  if (s.alive()) s.step = body.value("step", "");
   if (const json closing = body.value("closing", json()); s.alive() && closing.is_object())
     s.ending = Ending{closing.value("why", ""), std::max(0.0, closing.value("until", 0.0) - unix_now())};
   if (const json duel = body.value("duel", json()); s.alive() && duel.is_object()) {

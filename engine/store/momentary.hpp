@@ -25,7 +25,7 @@ struct Momentary {
   std::vector<WorkersOf> workers;
   std::optional<Closing> closing = {};
   std::optional<DuelNow> duel = {};
-  std::string first_step = {};  // while nothing was measured: what the first kernel is at, as text
+  std::string step = {};  // what delays the search, as text; may be empty
 };
 std::string to_body(const Momentary&);
 // Sets what `status` shows of it. Empty text: from a version that recorded none.

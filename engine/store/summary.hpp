@@ -76,7 +76,7 @@ struct Summary {
   std::optional<Waiting> waiting;           // of a search that runs
   std::optional<Ending> ending;             // the same
   std::optional<DuelNow> duel;              // the same
-  std::string first_step;                   // the same, until a kernel was measured: what the first is at
+  std::string step;                         // the same: what delays the search; may be empty
   std::map<std::string, BudgetUse> budget;  // wall (seconds), evaluations, device_hours; plateau (seconds
                                             // since a promotion) if limited; usd, tokens where models are
                                             // asked

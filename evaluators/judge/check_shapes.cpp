@@ -67,6 +67,15 @@ std::vector<Workload> holdout_workloads(const Task& task, const Variant& variant
   return workloads;
 }
 
+std::vector<Workload> shapes_for_errors(const Task& task, const Variant& variant,
+                                        const std::vector<Workload>& workloads) {
+  std::vector<Workload> shapes = claimed_shapes(task, Stage::stress, variant);
+  std::erase_if(shapes, [&](const Workload& w) {
+    return !workloads.empty() && std::ranges::find(workloads, w.dtype, &Workload::dtype) == workloads.end();
+  });
+  return shapes;
+}
+
 std::vector<Workload> listed_shapes(const Task& task, Target target) {
   std::vector<Workload> all = holdout_of(task, target);
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
@@ -97,6 +106,10 @@ std::vector<std::vector<std::string>> macro_assignments(const Task& task, const 
   for (const Workload& w : workloads) add(w);
   if (breadth == Breadth::everything) {
     for (const Workload& w : every_claimed_shape(task, variant)) add(w);
+  } else if (breadth == Breadth::contender) {
+    std::vector<Workload> shapes = shapes_for_errors(task, variant, workloads);
+    if (shapes.size() > most_shapes_for_errors) shapes.resize(most_shapes_for_errors);
+    for (const Workload& w : shapes) add(w);
   } else {
     for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge}) {
       const std::vector<Workload> shapes = claimed_shapes(task, stage, variant);

@@ -16,6 +16,10 @@ std::vector<Workload> claimed_shapes(const Task&, Stage, const Variant&);
 // The holdout workloads that the variant claims: from the target's own set ("cpu_holdout") if the task has
 // one, otherwise from "holdout".
 std::vector<Workload> holdout_workloads(const Task&, const Variant&);
+// The stress shapes of the workloads' dtypes that the variant claims; errors are measured on the first
+// `most_shapes_for_errors` of those that it is compiled for. No workloads: those of every dtype.
+std::vector<Workload> shapes_for_errors(const Task&, const Variant&, const std::vector<Workload>&);
+inline constexpr std::size_t most_shapes_for_errors = 2;
 // All check shapes and the holdout workloads of a target, whether claimed or not.
 std::vector<Workload> listed_shapes(const Task&, Target);
 // All check shapes and workloads that the variant claims, on which it must be correct before it may become

@@ -13,7 +13,7 @@ namespace cultivar {
 namespace {
 
 // Sets of inputs for each distribution, by shape. Their number is odd, for the median.
-constexpr std::uint64_t kDraws[] = {2, 1};
+constexpr std::uint64_t kDraws[most_shapes_for_errors] = {2, 1};
 constexpr double kFlopsOfASet = 1e7;  // limit for one of them; of larger shapes, blocks of rows
 constexpr double kMost = 1e9;         // of a contender whose values are not finite
 constexpr const char* kOrdinary = "ordinary";
@@ -49,14 +49,11 @@ struct Subject {
 };
 
 std::vector<Workload> shapes_of(const Task& task, const EvaluateRequest& request) {
-  std::vector<Workload> shapes = claimed_shapes(task, Stage::stress, request.variant.variant);
+  std::vector<Workload> shapes = shapes_for_errors(task, request.variant.variant, request.workloads);
   std::erase_if(shapes, [&](const Workload& w) {
-    return request.variant.binary(macros(request.variant.variant, task, w)) == nullptr ||
-           (!request.workloads.empty() && std::ranges::none_of(request.workloads, [&](const Workload& timed) {
-             return timed.dtype == w.dtype;
-           }));
+    return request.variant.binary(macros(request.variant.variant, task, w)) == nullptr;
   });
-  if (shapes.size() > std::size(kDraws)) shapes.resize(std::size(kDraws));
+  if (shapes.size() > most_shapes_for_errors) shapes.resize(most_shapes_for_errors);
   return shapes;
 }
 

@@ -43,6 +43,7 @@ enum class Breadth {
               // cost nothing
   everything,  // every check shape and every holdout workload that the variant claims, for Stage::confirm and
                // export
+  contender,   // none but those of the shapes on which its errors are measured
 };
 
 struct Sampling {

@@ -34,10 +34,10 @@ BOOST_AUTO_TEST_CASE(a_duel_and_a_confirmation_are_named_while_they_go_on) {
              "00 s, about 1 min 59 s left");
 }
 
-BOOST_AUTO_TEST_CASE(the_step_of_the_first_kernel_is_told_while_none_is_measured) {
+BOOST_AUTO_TEST_CASE(the_step_that_delays_a_search_is_told) {
   Progress p;
   p.in_flight = {{1, "seed", InFlight::Doing::evaluating}, {2, "seed", InFlight::Doing::compiling}};
-  p.first_step = "#1 is being evaluated: sweep R3000 (12 s)";
+  p.step = "#1 is being evaluated: sweep R3000 (12 s)";
   p.elapsed_s = 31.0;
   BOOST_TEST(
       words_of(p) ==

@@ -47,22 +47,26 @@ BOOST_AUTO_TEST_CASE(compilers_do_not_wait_for_a_measurement_that_another_worker
   parts.pipeline.end_loop_work();
 }
 
-BOOST_AUTO_TEST_CASE(the_board_tells_what_the_first_kernel_is_at_and_for_how_long) {
-  const Job first(Evaluate{}, 1), second(Evaluate{}, 2), duel(Duel{}, 3);
+BOOST_AUTO_TEST_CASE(the_board_tells_what_the_furthest_kernel_is_at_and_for_how_long) {
+  const Job first(Evaluate{}, 1), second(Evaluate{}, 2), third(Confirm{}, 3);
   WorkInProgress board;
-  BOOST_TEST(board.first_step() == "");
-  board.put(duel, InFlight::Doing::duel);
-  BOOST_TEST(board.first_step() == "");
+  BOOST_TEST(board.step(0.0) == "");
   board.put(first, InFlight::Doing::waiting_for_compiler);
-  BOOST_TEST(board.first_step() == "#1 waits for a compiler (0 s)");
+  BOOST_TEST(board.step(0.0) == "#1 waits for a compiler (0 s)");
+  BOOST_TEST(board.step(5.0) == "");
   board.put(second, InFlight::Doing::compiling);
-  BOOST_TEST(board.first_step() == "#2 is being compiled (0 s)");
+  BOOST_TEST(board.step(0.0) == "#2 is being compiled (0 s)");
   board.put(second, InFlight::Doing::waiting_for_device);
-  BOOST_TEST(board.first_step() == "#2 is compiled and waits for the device (0 s)");
+  BOOST_TEST(board.step(0.0) == "#2 is compiled and waits for the device (0 s)");
+  board.put(third, InFlight::Doing::compiling);
+  board.note(third, "for its confirmation");
+  BOOST_TEST(board.step(0.0) == "#3 is being compiled for its confirmation (0 s)");
   board.put(first, InFlight::Doing::evaluating);
-  BOOST_TEST(board.first_step() == "#1 is being evaluated (0 s)");
+  BOOST_TEST(board.step(0.0) == "#1 is being evaluated (0 s)");
   board.note(first, "sweep R3000");
-  BOOST_TEST(board.first_step() == "#1 is being evaluated: sweep R3000 (0 s)");
+  BOOST_TEST(board.step(0.0) == "#1 is being evaluated: sweep R3000 (0 s)");
+  board.put(third, InFlight::Doing::confirmation);
+  BOOST_TEST(board.step(0.0) == "");  // which is named instead
 }
 
 BOOST_AUTO_TEST_SUITE_END()

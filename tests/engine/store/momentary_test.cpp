@@ -58,11 +58,11 @@ BOOST_AUTO_TEST_CASE(the_step_of_the_first_kernel_is_shown_while_a_process_holds
   Summary s;
   s.state = "running";
   set_momentary(s, body);
-  BOOST_TEST(s.first_step == "#1 is being compiled (12 s)");
+  BOOST_TEST(s.step == "#1 is being compiled (12 s)");
   s = {};
   s.state = "stopped";
   set_momentary(s, body);
-  BOOST_TEST(s.first_step == "");
+  BOOST_TEST(s.step == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_record_of_an_earlier_version_and_a_search_that_works_wait_for_nothing) {
