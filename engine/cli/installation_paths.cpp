@@ -120,6 +120,8 @@ fs::path find_configuration(const InstallationPaths& installation, const std::st
        {fs::path(path), installation.root / path, installation.root / "configs" / (path + ".yaml")})
     if (fs::is_regular_file(file, ignored)) return file;
   if (fs::is_directory(path, ignored)) throw InputError(folder_not_configuration(path));
+  if (fs::exists(path, ignored))
+    throw InputError(fmt::format("{} is not a regular file; name a configuration", path));
   const fs::path parent = fs::path(path).parent_path();
   std::vector<std::string> beside;
   if (parent.empty())

@@ -39,6 +39,7 @@ void listen() {
   if (::sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN)
     ::sigaction(SIGHUP, &action, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // a write beyond a limit of file sizes fails, as on a full disk
 }
 
 }  // namespace

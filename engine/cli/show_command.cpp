@@ -219,8 +219,10 @@ int show_command(const Arguments& arguments) {
   const Output output(as_json);
   if (text.empty()) {
     const auto both = split_run_and_id(run);
-    if (!both || both->second.empty())
+    if (!both || both->second.empty()) {
+      (void)open_run(find_installation(), both ? both->first : run);  // the worse mistake first
       throw InputError(fmt::format("an individual is missing; for example: cultivar show {} best", run));
+    }
     std::tie(run, text) = *both;
   }
   const Record record = open_run(find_installation(), run);

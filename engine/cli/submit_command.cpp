@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
@@ -26,7 +27,8 @@ int submit_command(const Arguments& arguments) {
                   "cultivar submit runs/quickstart my_kernel.cpp --from best --note \"two rows at once\"");
   options.argument("RUN", run, "the run's folder, or its name under runs/");
   options.argument("FILE", file, "the variant's source; append @NAME=VALUE,... to set tunables");
-  options.option("--note", note, "a description of the idea, stored in the record");
+  options.option("--note", note,
+                 "a description of the idea, stored in the record; by default the name of the file");
   options.each(
       "--from", from,
       "a parent, for the lineage: an individual's number, a prefix of its variant id, `best` or `seed` "
@@ -42,6 +44,7 @@ int submit_command(const Arguments& arguments) {
   // The run's copy of the task has no headers.
   const auto task = known_task(installation, task_name_in(variant.name));
   const std::string source = read_source(variant.name, task.value_or(""));
+  if (note.empty()) note = plain_line(std::filesystem::path(variant.name).filename().string(), 200);
   const Record record = must(Record::open(folder));
   std::vector<IndividualId> parents;
   for (const std::string& text : from) {

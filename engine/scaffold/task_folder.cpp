@@ -21,10 +21,62 @@ bool is_name(const std::string& text) {
 
 // Names that the sources of the new folder use themselves.
 const std::set<std::string>& used_names() {
-  static const std::set<std::string> names{
-      "eps",   "rows",   "columns", "thread", "threads", "in",    "out", "sum",  "scale", "row",  "c",
-      "piece", "pieces", "first",   "wide",   "double",  "float", "int", "args", "root",  "count"};
+  static const std::set<std::string> names{"eps",    "rows",  "columns", "thread", "threads", "in",
+                                           "out",    "sum",   "scale",   "row",    "c",       "piece",
+                                           "pieces", "first", "wide",    "args",   "root",    "count"};
   return names;
+}
+
+// C++ keywords that are lower-case words, and names that a source cannot use for its own things.
+const std::set<std::string>& words_of_the_language() {
+  static const std::set<std::string> words{"alignas",       "alignof",
+                                           "and",           "asm",
+                                           "auto",          "bitand",
+                                           "bitor",         "bool",
+                                           "break",         "case",
+                                           "catch",         "char",
+                                           "class",         "compl",
+                                           "concept",       "const",
+                                           "consteval",     "constexpr",
+                                           "constinit",     "continue",
+                                           "decltype",      "default",
+                                           "delete",        "do",
+                                           "double",        "else",
+                                           "enum",          "explicit",
+                                           "export",        "extern",
+                                           "false",         "float",
+                                           "for",           "friend",
+                                           "goto",          "if",
+                                           "inline",        "int",
+                                           "long",          "main",
+                                           "mutable",       "namespace",
+                                           "new",           "noexcept",
+                                           "not",           "nullptr",
+                                           "operator",      "or",
+                                           "private",       "protected",
+                                           "public",        "register",
+                                           "requires",      "return",
+                                           "short",         "signed",
+                                           "sizeof",        "static",
+                                           "std",           "struct",
+                                           "switch",        "template",
+                                           "this",          "thread_local",
+                                           "throw",         "true",
+                                           "try",           "typedef",
+                                           "typeid",        "typename",
+                                           "union",         "unsigned",
+                                           "using",         "virtual",
+                                           "void",          "volatile",
+                                           "while",         "xor",
+                                           "static_cast",   "const_cast",
+                                           "dynamic_cast",  "reinterpret_cast",
+                                           "static_assert", "co_await",
+                                           "co_return",     "co_yield",
+                                           "char8_t",       "char16_t",
+                                           "char32_t",      "wchar_t",
+                                           "and_eq",        "or_eq",
+                                           "xor_eq",        "not_eq"};
+  return words;
 }
 
 std::string joined(const std::vector<Dtype>& dtypes) {
@@ -48,6 +100,8 @@ std::string trouble_of(const TaskOutline& outline) {
     if (name.size() > kMostLetters)
       return fmt::format("the name '{}...' has {} letters (use at most {})", name.substr(0, 20), name.size(),
                          kMostLetters);
+    if (words_of_the_language().contains(name))
+      return fmt::format("the name '{}' has a meaning in C++ (choose another)", name);
     if (used_names().contains(name) || std::ranges::find(reserved, name) != reserved.end())
       return fmt::format("the name '{}' is used by the new folder's own files (choose another)", name);
     if (!seen.insert(name).second) return fmt::format("the name '{}' is given twice (choose another)", name);

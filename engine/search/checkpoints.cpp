@@ -14,10 +14,10 @@ bool Checkpoints::take_if_due(int wanted) {
   if (being_made_.valid() && being_made_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
     const auto made = being_made_.get();
     took_s_ = recorder_.elapsed() - last_;
-    recorder_.step([&](Step& step) {
-      recorder_.tell(step, made ? "checkpoint" : "trouble", 0,
-                     made ? made->filename().string() : made.error().message);
-    });
+    const std::string words = made ? made->filename().string() : made.error().message;
+    if (made || words != told_)
+      recorder_.step([&](Step& step) { recorder_.tell(step, made ? "checkpoint" : "trouble", 0, words); });
+    told_ = made ? "" : words;
   }
   const bool due = wanted != wanted_ || recorder_.elapsed() - last_ >= interval(config_, took_s_);
   if (being_made_.valid() || !due) return false;

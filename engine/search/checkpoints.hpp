@@ -30,6 +30,7 @@ class Checkpoints {
   int wanted_ = 0;
   double last_;  // in Recorder::elapsed()
   double took_s_ = 0.0;
+  std::string told_;  // why the last one failed; one message for each outage
   std::future<Expected<std::filesystem::path>> being_made_;
 };
 

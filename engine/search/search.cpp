@@ -294,7 +294,9 @@ Expected<Outcome> begin_search(const Config& config, const fs::path& run_folder,
   if (fs::exists(folder.database(), ec)) return holds_a_run();
   const bool fresh = !fs::exists(folder.path(), ec) || folder.is_unused();
   fs::create_directories(folder.path(), ec);
-  if (ec) return failure("create run", folder.path().string() + ": " + ec.message());
+  if (ec)
+    return failure("create run", fmt::format("{}: {}; name another folder with --run-dir",
+                                             folder.path().string(), ec.message()));
   // Lock before anything is written: if two searches begin in one folder, only one continues.
   auto lock = RunLock::take(folder);
   if (!lock) return tl::make_unexpected(lock.error());

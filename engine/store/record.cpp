@@ -349,9 +349,14 @@ void Record::each_decision(const std::function<void(const DecisionRow&)>& visit,
         read_row(row, d.seq);
         if (!decision)
           throw UnknownDecision(fmt::format(
-              "decision {} of {} is of kind '{}', which cultivar {} does not know. The record was "
-              "written by {}: use that version",
-              d.seq, folder_.string(), kind, CULTIVAR_VERSION, written_by()));
+              "decision {} of {} is of kind '{}', which cultivar {} does not know. The record was written by "
+              "{}: {}",
+              d.seq, folder_.string(), kind, CULTIVAR_VERSION, written_by(),
+              written_by() == "cultivar " CULTIVAR_VERSION
+                  ? "it is damaged, or from a newer build of that version. In the first case, move run.db "
+                    "and "
+                    "run.db-wal aside and copy the newest file of checkpoints/ to run.db"
+                  : "use that version"));
         d.kind = *decision;
         read_columns(row, 2, d.individual, d.stream, d.body, d.elapsed_s);
         require_plausible(d);

@@ -83,7 +83,9 @@ void Step::run(const char* sql, const Values&... values) {
 Expected<RecordWriter> RecordWriter::create(const RunFolder& folder, const RunFacts& facts) {
   std::error_code ec;
   fs::create_directories(folder.path(), ec);
-  if (ec) return failure("create run", folder.path().string() + ": " + ec.message());
+  if (ec)
+    return failure("create run", fmt::format("{}: {}; name another folder with --run-dir",
+                                             folder.path().string(), ec.message()));
   auto lock = RunLock::take(folder);
   if (!lock) return tl::make_unexpected(lock.error());
   return create(folder, facts, std::move(*lock));

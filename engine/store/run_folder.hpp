@@ -39,7 +39,8 @@ class RunFolder {
   std::filesystem::path portfolio_so_far() const {
     return folder_ / "portfolio.begun.json";
   }  // what it decided before it was interrupted
-  // Whether the folder can become a run: it is empty, or holds only logs.
+  // Whether the folder can become a run: it is empty, or holds only logs and what a search left that was
+  // killed before it had made its record.
   bool is_unused() const;
   std::filesystem::path damaged() const { return folder_ / "damaged"; }  // files moved aside by a recovery
 
@@ -48,10 +49,17 @@ class RunFolder {
 };
 
 inline bool RunFolder::is_unused() const {
-  std::error_code failed;
+  std::error_code failed, absent;
+  const bool begun = std::filesystem::exists(lock(), absent) && !std::filesystem::exists(database(), absent);
+  const auto unfinished = [&](const std::filesystem::path& path) {
+    if (path == checkpoints() || path == submissions()) return std::filesystem::is_empty(path, absent);
+    return path == lock() || path == tasks() || path.filename().string().starts_with("run.db.new");
+  };
   std::filesystem::directory_iterator at(folder_, failed);
   for (const std::filesystem::directory_iterator end; !failed && at != end; at.increment(failed))
-    if (!at->path().filename().string().starts_with(log().filename().string())) return false;
+    if (!at->path().filename().string().starts_with(log().filename().string()) &&
+        !(begun && unfinished(at->path())))
+      return false;
   return !failed;
 }
 

@@ -118,12 +118,6 @@ std::size_t RowLayout::values_of(std::span<const std::int64_t> rows) const {
   return values;
 }
 
-std::int64_t RowLayout::output_elements() const {
-  std::int64_t total = 0;
-  for (const OutputLayout& o : outputs_) total += o.elements;
-  return total;
-}
-
 std::vector<std::int64_t> RowLayout::coordinates(std::int64_t row) const {
   const RowGroup& group = group_of(row);
   row -= group.first;

@@ -48,7 +48,6 @@ class RowLayout {
   static RowLayout of_derived(const Task&, const Workload&);
 
   std::int64_t rows() const { return rows_; }
-  std::int64_t output_elements() const;
   const std::vector<OutputLayout>& outputs() const { return outputs_; }
   const std::vector<RowGroup>& groups() const { return groups_; }
   const RowGroup& group(const OutputLayout& output) const { return groups_[output.group]; }

@@ -293,9 +293,13 @@ void YamlMap::finish() const {
 
 YamlNode read_yaml(const std::filesystem::path& file) {
   const auto text = read_file(file, most_yaml_bytes);
-  if (!text)
-    throw InputError(
-        fmt::format("{} (check that it exists and that you have read permission)", text.error().message));
+  if (!text) {
+    std::error_code ignored;
+    const bool may_be_missing = std::filesystem::file_size(file, ignored) <= most_yaml_bytes || ignored;
+    throw InputError(text.error().message + (may_be_missing
+                                                 ? " (check that it exists and that you have read permission)"
+                                                 : " of a YAML file (is it another file?)"));
+  }
   return parse_yaml(*text, file.string());
 }
 

@@ -193,6 +193,14 @@ BOOST_AUTO_TEST_CASE(a_missing_run_is_explained) {
   BOOST_TEST(contains(result.err, "there is no run 'runs/nothing'"));
   fs::create_directories(folder / "empty");
   BOOST_TEST(contains(run({"resume", "empty"}).err, "holds no run.db"));
+  BOOST_TEST(contains(run({"show", "runs/nothing"}).err, "there is no run 'runs/nothing'"));
+}
+
+BOOST_AUTO_TEST_CASE(a_configuration_must_be_a_regular_file_of_moderate_size) {
+  BOOST_TEST(contains(run({"run", "/dev/zero", "--check"}).err, "/dev/zero is not a regular file"));
+  write_text(folder / "big.yaml", std::string(2 << 20, '#'));
+  const auto big = run({"run", "big.yaml", "--check"});
+  BOOST_TEST(contains(big.err, "has 2097152 bytes, but at most 1048576 are read of a YAML file"), big.err);
 }
 
 BOOST_AUTO_TEST_CASE(names_on_the_command_line_are_checked_before_any_work) {

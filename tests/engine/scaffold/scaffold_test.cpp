@@ -40,6 +40,10 @@ BOOST_AUTO_TEST_CASE(names_that_no_folder_of_a_task_can_have_are_refused) {
   BOOST_TEST(trouble_of(outline).find("has 65 letters (use at most 64)") != std::string::npos);
   outline.name = kFolderOfHeaders;
   BOOST_TEST(trouble_of(outline).find("choose another name") != std::string::npos);
+  for (const char* word : {"for", "template", "std", "main"}) {
+    outline.name = word;
+    BOOST_TEST(trouble_of(outline).find("has a meaning in C++ (choose another)") != std::string::npos);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_timed_run_of_a_new_task_moves_much_data) {
