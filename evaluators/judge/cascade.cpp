@@ -56,7 +56,10 @@ class Measuring {  // requires a site with a stock
   // Adds to the evaluation's workloads; returns a rejection if the variant fails.
   std::optional<Evaluation> measure(std::size_t index, Evaluation& evaluation) {
     const Workload& workload = request_.workloads[index];
-    const auto tell = [&] { site_.progress({Stage::measure, {}, fmt::format("measure {}", workload.name)}); };
+    const std::size_t all = request_.workloads.size();
+    const std::string step = fmt::format("measure {}", workload.name) +
+                             (all > 1 ? fmt::format(" ({} of {})", index + 1, all) : "");
+    const auto tell = [&] { site_.progress({Stage::measure, {}, step}); };
     tell();
     const auto side = [&](const std::string& name, const Compiled& compiled) {
       return SampledSide{name, [this, &workload, &compiled] {
