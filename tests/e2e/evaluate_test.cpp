@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(what_a_variant_may_not_claim_is_said_without_running_it) {
 }
 
 BOOST_AUTO_TEST_CASE(a_kernel_that_is_compiled_for_each_shape_is_confirmed) {
-  copy_task("attention_forward", folder / "attention", "      - {B: 1, H: 4, S_q: 512, D: 64}\n");
+  copy_task("attention_forward", folder / "attention", "      - {B: 1, H: 4, S_q: 1024, D: 64}\n");
   const auto result =
       run({"evaluate", "attention", "tiled", "vectorised", "--stop-after", "confirm", "--json"});
   BOOST_TEST_INFO(result.err);
