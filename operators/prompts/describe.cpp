@@ -357,8 +357,7 @@ std::string describe_device(const std::string& description, const Facts& facts, 
     if (!seen.cold.empty())
       words += fmt::format(
           "Each timed run begins with cold caches, so the roofline in tables moves its bytes at what a copy "
-          "of "
-          "as many reached then: {}.\n",
+          "of as many reached then: {}.\n",
           cold_rates_in_words(seen.cold));
     words += arithmetic_words(facts, seen);
   }

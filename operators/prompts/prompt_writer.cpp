@@ -266,19 +266,8 @@ std::string PromptWriter::causes(IndividualId id, const Member& member) const {
           std::abs(value - was->second) > 0.1 * std::max(value, was->second))
         known.push_back(fmt::format("{} {:.0f} -> {:.0f}", name, was->second, value));
     }
-    const IndividualId parent = member.parents.front();
-    std::size_t worst = 0;
-    double least = 1e300, most = 0.0;
-    for (std::size_t w = 0; w < s_.workloads.size(); ++w) {
-      const double mine = speeds_.value(id, w), old = speeds_.value(parent, w);
-      if (!(mine > 0.0) || !(old > 0.0)) continue;
-      if (mine / old < least) least = mine / old, worst = w;
-      most = std::max(most, mine / old);
-    }
-    constexpr double kUnequal = 0.05;
-    const double noise = speeds_.by_duels(id, parent) ? 0.0 : speeds_.noise(id, parent);
-    if (most > 0.0 && std::log(most / least) > std::max(kUnequal, noise))
-      known.push_back(fmt::format("least on {}: {:+.0f} %", s_.workloads[worst].name, 100.0 * (least - 1.0)));
+    if (std::string least = speeds_.least_gain(id, member.parents.front()); !least.empty())
+      known.push_back(std::move(least));
   }
   double spread = 0.0;
   for (const WorkloadResult& row : now->workloads)

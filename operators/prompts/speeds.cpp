@@ -91,6 +91,21 @@ std::string Speeds::slower_workloads(const DuelResult& duel) const {
   return words;
 }
 
+std::string Speeds::least_gain(IndividualId id, IndividualId beside) const {
+  constexpr double kUnequal = 0.05;
+  std::size_t worst = 0;
+  double least = 1e300, most = 0.0;
+  for (std::size_t w = 0; w < s_.workloads.size(); ++w) {
+    const double mine = value(id, w), other = value(beside, w);
+    if (!(mine > 0.0) || !(other > 0.0)) continue;
+    if (mine / other < least) least = mine / other, worst = w;
+    most = std::max(most, mine / other);
+  }
+  const double unclear = by_duels(id, beside) ? 0.0 : noise(id, beside);
+  if (!(most > 0.0) || std::log(most / least) <= std::max(kUnequal, unclear)) return {};
+  return fmt::format("least on {}: {:+.0f} %", s_.workloads[worst].name, 100.0 * (least - 1.0));
+}
+
 std::string Speeds::result(IndividualId id) const {
   std::string words = fmt::format("{:.5g}", s_.archive.fitness(id));
   const auto parents = s_.archive.parents(id);

@@ -32,6 +32,9 @@ class Speeds {
   // The speed of the first over the second, in a sentence's part, with its source: "+4.4 % (+3.9 to +5.0 %)
   // in a duel", "+68 % by one measurement of each, whose noise is 5 %", "no difference beyond the noise ...".
   std::string gain(IndividualId, IndividualId) const;
+  // The workload on which the first gains least over the second, if the workloads do not agree beyond the
+  // noise: "least on large: -20 %"; otherwise empty.
+  std::string least_gain(IndividualId, IndividualId) const;
   // The result of a measured individual beside its parent: "2.31, duel: +4.4 % (...) over #12".
   std::string result(IndividualId) const;
 

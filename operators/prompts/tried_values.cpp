@@ -21,23 +21,6 @@ Configuration differing(const Configuration& other, const Configuration& own) {
   return found;
 }
 
-// ", least on large: -20 %" if the workloads do not agree.
-std::string least_workload(const PromptWriter& to, IndividualId id, double noise) {
-  constexpr double kUnequal = 0.05;
-  const PromptContext& s = to.context();
-  std::size_t worst = 0;
-  double least = 0.0, most = 0.0;
-  for (std::size_t w = 0; w < s.workloads.size(); ++w) {
-    const double other = to.speeds().value(id, w), own = to.speeds().value(to.subject(), w);
-    if (!(other > 0.0) || !(own > 0.0)) return {};
-    const double effect = std::log(other / own);
-    if (w == 0 || effect < least) least = effect, worst = w;
-    most = w == 0 ? effect : std::max(most, effect);
-  }
-  if (most - least < std::max(kUnequal, noise)) return {};
-  return fmt::format(", least on {}: {:+.0f} %", s.workloads[worst].name, 100.0 * std::expm1(least));
-}
-
 }  // namespace
 
 void add_tried_values(PromptWriter& to) {
@@ -64,11 +47,11 @@ void add_tried_values(PromptWriter& to) {
   double noise = 0.0;
   std::string rows;
   for (const Tried& each : tried) {
-    const double own_noise =
-        to.speeds().by_duels(each.id, subject.id) ? 0.0 : to.speeds().noise(each.id, subject.id);
-    noise = std::max(noise, own_noise);
+    if (!to.speeds().by_duels(each.id, subject.id))
+      noise = std::max(noise, to.speeds().noise(each.id, subject.id));
+    const std::string least = to.speeds().least_gain(each.id, subject.id);
     rows += fmt::format("- {}: {:+.1f} %{}\n", describe_configuration(each.differing),
-                        100.0 * std::expm1(each.effect), least_workload(to, each.id, own_noise));
+                        100.0 * std::expm1(each.effect), least.empty() ? "" : ", " + least);
   }
   std::string words = "Other values of its tunables, and the speed that they gave beside it";
   if (noise > 0.0)

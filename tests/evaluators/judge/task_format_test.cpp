@@ -73,9 +73,13 @@ BOOST_AUTO_TEST_CASE(a_correct_kernel_passes_where_a_few_roundings_decide_every_
 
 BOOST_AUTO_TEST_CASE(a_block_of_small_values_is_not_permitted_the_error_of_large_ones) {
   TaskJudge judge("../../tests/kernels/format/scaled_rows", {{"R", 4096}, {"C", 512}});
-  for (int i = 0; i < 5; ++i)  // at sweep if the values drawn there differ enough from row to row
-    check_stopped(judge.judge("format/rounds_by_its_largest_row.cpp", Stage::stress),
-                  {Stage::sweep, Stage::stress}, "differs from the oracle");
+  for (int i = 0; i < 5; ++i) {
+    const Evaluation e = judge.judge("format/rounds_by_its_largest_row.cpp", Stage::stress);
+    if (e.stage == Stage::sweep)  // the values drawn there differed enough from row to row
+      check_stopped(e, {Stage::sweep}, "differs from the oracle");
+    else
+      check_stopped(e, {Stage::stress}, "differs from the oracle in");
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
