@@ -346,6 +346,17 @@ void decode_inputs(const Task& task, const Workload& workload, Inputs& inputs, b
 Inputs make_inputs(const OracleLibrary* library, const Task& task, const Workload& workload,
                    std::uint64_t seed, const std::map<std::string, Fill>& fills,
                    std::optional<std::uint64_t> mixture) {
+  AlterInputs alter;
+  if (mixture)
+    alter = [&](std::span<std::vector<std::byte>> bytes) {
+      return mix_values(task, workload, *mixture, bytes);
+    };
+  return make_altered_inputs(library, task, workload, seed, fills, alter);
+}
+
+Inputs make_altered_inputs(const OracleLibrary* library, const Task& task, const Workload& workload,
+                           std::uint64_t seed, const std::map<std::string, Fill>& fills,
+                           const AlterInputs& alter) {
   if (task.derived && library == nullptr)
     throw std::logic_error("the derived inputs of a task were drawn without its oracle");
   Inputs inputs;
@@ -358,7 +369,7 @@ Inputs make_inputs(const OracleLibrary* library, const Task& task, const Workloa
                 derive_seed(seed, tensor.name), task.shape(tensor, workload), task.dtype(tensor, workload),
                 bytes);
   }
-  if (mixture) inputs.mixture = mix_values(task, workload, *mixture, inputs.bytes);
+  if (alter) inputs.mixture = alter(inputs.bytes);
   decode_inputs(task, workload, inputs, true);
   if (task.derived) derive_inputs(*library, task, workload, inputs);
   return inputs;

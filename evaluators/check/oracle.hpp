@@ -82,6 +82,11 @@ void decode_all(Dtype, std::span<const std::byte> elements, std::span<double> ou
 // task without them needs none.
 Inputs make_inputs(const OracleLibrary*, const Task&, const Workload&, std::uint64_t seed,
                    const std::map<std::string, Fill>& fills = {}, std::optional<std::uint64_t> mixture = {});
+// The same, changed before anything is derived from them: `alter` returns a description of what it did, which
+// becomes Inputs::mixture.
+using AlterInputs = std::function<std::string(std::span<std::vector<std::byte>>)>;
+Inputs make_altered_inputs(const OracleLibrary*, const Task&, const Workload&, std::uint64_t seed,
+                           const std::map<std::string, Fill>& fills, const AlterInputs& alter);
 // Inputs that round differently and are otherwise like these (task/perturbation.hpp); derived ones follow.
 Inputs similar_inputs(const OracleLibrary&, const Task&, const Workload&, const Inputs&, std::uint64_t seed);
 // Sets `values` and `stored` of inputs whose bytes are known.

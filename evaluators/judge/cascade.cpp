@@ -177,6 +177,10 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism, Stage::edge}) {
     if (request.small_shapes && stage != Stage::smoke && stage != Stage::edge) continue;
     auto wrong = checker.run_stage(stage, request.variant, seed, site.progress);
+    if (!wrong && stage == Stage::stress && !request.small_shapes)
+      wrong = check_stressed_specialisations(checker, site.task, request.variant, request.workloads,
+                                             request.stop_after >= Stage::confirm,
+                                             derive_seed(seed, "stressed"), site.progress);
     if (!wrong && stage == Stage::edge && !request.small_shapes)
       wrong =
           check_drawn_shapes(checker, site.device.facts(), site.task, request.variant, request.workloads,

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <random>
+#include <set>
 
 #include "evaluators/judge/drawn_shapes.hpp"
+#include "evaluators/judge/shrinking.hpp"
+#include "evaluators/system/clock.hpp"
 #include "evaluators/system/secret.hpp"
 
 namespace cultivar {
@@ -15,12 +19,27 @@ namespace {
 // A variant is rejected if more than one in kFewIllegal of the shapes that it claims is illegal; fewer than
 // kLeastClaimed say nothing.
 constexpr int kFewIllegal = 10, kLeastClaimed = 8;
+// Shapes at a focus are small enough for hundreds of them to take seconds, or a few times as large.
+constexpr ShapeLimits kFocused{3e7, 0x1p21}, kMedium{2e8, 0x1p26};
+// How much more a shape may cost than the stress shapes, to have the macros of a specialisation.
+constexpr double kStressFactor = 8.0;
+constexpr std::size_t kStressShapes = 2;    // of a specialisation, in a confirmation
+constexpr std::uint64_t kComposedRuns = 4;  // of each of these
 
 std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
   std::vector<Workload> shapes;
   for (const Stage stage : {Stage::sweep, Stage::edge})
     std::ranges::copy(claimed_shapes(task, stage, variant), std::back_inserter(shapes));
   return shapes;
+}
+
+// Of five runs one has ordinary values, one those of a stress case, one is composed, and two are mixed.
+CheckValues drawn_values(const Task& task, std::uint64_t seed) {
+  const std::uint64_t kind = derive_seed(seed, "values") % 5;
+  CheckValues values{.mixed = kind >= 3, .composed = kind == 2, .drawn_shape = true};
+  if (kind == 1 && !task.stress.empty())
+    values.stress = &task.stress[derive_seed(seed, "stress case") % task.stress.size()];
+  return values;
 }
 
 }  // namespace
@@ -30,9 +49,61 @@ std::vector<Workload> draw_unknown_assignments(const Task& task, const Variant& 
                                                std::uint64_t seed) {
   if (variant.manifest.specialize.empty()) return {};
   const std::vector<Workload> around = small_listed(task, variant);
-  return draw_shapes(
-      task, variant, around, limits_of(task, around, 1.0), kDrawnAssignments, seed,
-      [&](const Workload& w) { return std::ranges::find(known, macros(variant, task, w)) == known.end(); });
+  std::vector<std::vector<std::string>> assignments = known;
+  const auto unknown = [&](const Workload& w) {
+    return std::ranges::find(assignments, macros(variant, task, w)) == assignments.end();
+  };
+  std::vector<Workload> drawn;
+  const auto add = [&](const std::vector<Workload>& shapes) {
+    for (const Workload& w : shapes)
+      if (drawn.size() < kDrawnAssignments && unknown(w)) {
+        assignments.push_back(macros(variant, task, w));
+        drawn.push_back(w);
+      }
+  };
+  std::vector<Focus> foci = foci_of(task, variant, derive_seed(seed, "foci"));
+  if (foci.size() > 8 * kDrawnAssignments) foci.resize(8 * kDrawnAssignments);
+  add(draw_focused_shapes(task, variant, around, kFocused, foci, kDrawnAssignments / 2, seed, unknown));
+  add(draw_shapes(task, variant, around, limits_of(task, around, 1.0), kDrawnAssignments, seed, unknown));
+  return drawn;
+}
+
+std::optional<Evaluation> check_stressed_specialisations(Checker& checker, const Task& task,
+                                                         const Compiled& compiled,
+                                                         const std::vector<Workload>& timed, bool confirming,
+                                                         std::uint64_t seed, const Announce& progress) {
+  const Variant& variant = compiled.variant;
+  if (variant.manifest.specialize.empty() || task.stress.empty()) return std::nullopt;
+  const std::vector<Workload> stressed = claimed_shapes(task, Stage::stress, variant);
+  std::set<std::vector<std::string>> known;
+  for (const Workload& w : stressed) known.insert(macros(variant, task, w));
+  std::vector<Workload> others = timed;
+  if (confirming) {
+    std::ranges::copy(every_claimed_shape(task, variant), std::back_inserter(others));
+    std::ranges::copy(compiled.drawn, std::back_inserter(others));
+  }
+  const std::vector<Workload> around = stressed.empty() ? small_listed(task, variant) : stressed;
+  const ShapeLimits limits = limits_of(task, around, kStressFactor);
+  std::uint64_t run = 0;
+  for (const Workload& like : others) {
+    std::vector<std::string> own = macros(variant, task, like);
+    if (compiled.binary(own) == nullptr || !known.insert(own).second) continue;
+    for (const Workload& shape :
+         draw_shapes_like(task, variant, around, limits, like, confirming ? kStressShapes : 1,
+                          derive_seed(seed, "alike", run))) {
+      for (const StressCase& stress : task.stress) {
+        progress({Stage::stress, {}, fmt::format("stress {} {}", shape.name, stress.name)});
+        if (auto wrong = checker.check(Stage::stress, compiled, shape, derive_seed(seed, "stress", run++),
+                                       {.stress = &stress, .drawn_shape = true}))
+          return wrong;
+      }
+      for (std::uint64_t i = 0; i < (confirming ? kComposedRuns : 0); ++i)
+        if (auto wrong = checker.check(Stage::stress, compiled, shape, derive_seed(seed, "stress", run++),
+                                       {.composed = true, .drawn_shape = true}))
+          return wrong;
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& facts, const Task& task,
@@ -40,18 +111,28 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
                                              bool confirming, std::uint64_t seed, const Announce& progress) {
   const Variant& variant = compiled.variant;
   int claimed = 0, illegal = 0;
+  // A card's limits on a grid are no constraints that a kernel must name, so of shapes that are far from the
+  // listed ones what is illegal does not count.
+  const auto runs = [&](const Workload& w) {
+    return compiled.binary(macros(variant, task, w)) != nullptr &&
+           check_constraints(variant, task, w, facts) && make_plan(variant, task, w, facts);
+  };
   const auto legal = [&](const Workload& w) {
     if (compiled.binary(macros(variant, task, w)) == nullptr) return false;
     ++claimed;
-    const bool runs = check_constraints(variant, task, w, facts) && make_plan(variant, task, w, facts);
-    if (!runs) ++illegal;
-    return runs;
+    const bool legal = check_constraints(variant, task, w, facts) && make_plan(variant, task, w, facts);
+    if (!legal) ++illegal;
+    return legal;
   };
 
   const DrawnCounts counts = confirming ? kDrawnConfirming : kDrawnSearching;
   const std::vector<Workload> around = small_listed(task, variant);
   std::vector<Workload> shapes = draw_shapes(task, variant, around, limits_of(task, around, 1.0),
                                              counts.small, derive_seed(seed, "small"), legal);
+  const std::vector<Focus> foci = foci_of(task, variant, derive_seed(seed, "foci"));
+  std::ranges::copy(draw_focused_shapes(task, variant, around, kFocused, foci, counts.focused,
+                                        derive_seed(seed, "focused"), runs),
+                    std::back_inserter(shapes));
   if (confirming) std::ranges::copy_if(compiled.drawn, std::back_inserter(shapes), legal);
   std::vector<Workload> large = timed;
   std::mt19937_64 order(derive_seed(seed, "order"));
@@ -62,12 +143,10 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
                                   derive_seed(seed, "large", i), legal),
                       std::back_inserter(shapes));
   if (confirming) {
-    // A card's limits on a grid are no constraints that a kernel must name, so what is illegal does not
-    // count.
-    const auto runs = [&](const Workload& w) {
-      return compiled.binary(macros(variant, task, w)) != nullptr &&
-             check_constraints(variant, task, w, facts) && make_plan(variant, task, w, facts);
-    };
+    std::ranges::copy(draw_focused_shapes(task, variant, around, kMedium,
+                                          std::span(foci).subspan(std::min(foci.size(), counts.focused)),
+                                          counts.medium, derive_seed(seed, "medium"), runs),
+                      std::back_inserter(shapes));
     std::ranges::copy(draw_far_shapes(task, variant, around, limits_of(task, timed, 1.0), kDrawnFar,
                                       derive_seed(seed, "far"), runs),
                       std::back_inserter(shapes));
@@ -83,12 +162,14 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
                      "No other shape was found on which it may run. `requires` must describe what the kernel "
                      "needs, such as multiples of a tile, not which shapes it was tried on.\n");
 
-  for (std::size_t i = 0; i < shapes.size(); ++i) {
+  const Clock::time_point begin = Clock::now();
+  for (std::size_t i = 0; i < shapes.size() && seconds_since(begin) < kDrawnSeconds; ++i) {
     const std::uint64_t own = derive_seed(seed, "drawn", i);
-    progress({Stage::edge, {}, fmt::format("drawn shape {}", shapes[i].name)});
-    if (auto wrong = checker.check(Stage::edge, compiled, shapes[i], own,
-                                   {.mixed = derive_seed(own, "mixed") % 2 == 0, .drawn_shape = true}))
-      return wrong;
+    progress(
+        {Stage::edge, {}, fmt::format("drawn shape {} of {}: {}", i + 1, shapes.size(), shapes[i].name)});
+    const DrawnRun run{shapes[i], drawn_values(task, own), own};
+    if (auto wrong = checker.check(Stage::edge, compiled, run.shape, run.seed, run.values))
+      return shrunk(checker, task, compiled, runs, run, std::move(*wrong));
   }
   return std::nullopt;
 }

@@ -1,6 +1,6 @@
-// Checks on shapes that are drawn for one evaluation (drawn_shapes.hpp), half of them with mixed values
-// (task/mixture.hpp): whoever wrote the kernel could not know them. ../check/README.md says how probably a
-// wrong kernel survives them.
+// Checks on shapes that are drawn for one evaluation (drawn_shapes.hpp), with values that are drawn as well
+// (task/mixture.hpp, task/composition.hpp): whoever wrote the kernel could not know them. ../check/README.md
+// says how probably a wrong kernel survives them.
 #pragma once
 
 #include <optional>
@@ -10,23 +10,34 @@
 
 namespace cultivar {
 
-// How many shapes are drawn for an evaluation: as small as the check shapes, and as large as timed workloads.
+// How many shapes are drawn for an evaluation: as small as the check shapes, at a focus (see Focus) and small
+// or of a medium size, and as large as timed workloads.
 struct DrawnCounts {
-  std::size_t small = 4, large = 1;
+  std::size_t small = 4, focused = 4, medium = 0, large = 1;
 };
-inline constexpr DrawnCounts kDrawnSearching{}, kDrawnConfirming{16, 4};
+inline constexpr DrawnCounts kDrawnSearching{}, kDrawnConfirming{16, 320, 24, 6};
 // And for a confirmation, with more rows than any listed shape.
-inline constexpr std::size_t kDrawnFar = 2;
+inline constexpr std::size_t kDrawnFar = 3;
+// A confirmation draws no further shape after so long.
+inline constexpr double kDrawnSeconds = 90.0;
 
 // Assignments of macros for which nothing is compiled yet are drawn too, when a variant is to be confirmed.
-inline constexpr std::size_t kDrawnAssignments = 4;
-// Shapes near the check shapes whose macros are not among `known`; none if the variant specializes nothing.
+inline constexpr std::size_t kDrawnAssignments = 8;
+// Shapes near the check shapes whose macros are not among `known`, half of them at a focus; none if the
+// variant specializes nothing.
 std::vector<Workload> draw_unknown_assignments(const Task&, const Variant&,
                                                const std::vector<std::vector<std::string>>& known,
                                                std::uint64_t seed);
 
+// Every stress case on shapes of the specialisations that no stress shape reaches: of the timed workloads',
+// or, when it is to be confirmed, of every one that is compiled. nullopt: passed.
+std::optional<Evaluation> check_stressed_specialisations(Checker&, const Task&, const Compiled&,
+                                                         const std::vector<Workload>& timed, bool confirming,
+                                                         std::uint64_t seed, const Announce&);
+
 // nullopt: passed. A variant whose constraints exclude many of the shapes that it claims is rejected, and so
-// is one that is to be confirmed (`confirming`) and claims no shape but listed ones.
+// is one that is to be confirmed (`confirming`) and claims no shape but listed ones. A failure is told of the
+// smallest shape and the simplest values that were found to fail.
 std::optional<Evaluation> check_drawn_shapes(Checker&, const Facts&, const Task&, const Compiled&,
                                              const std::vector<Workload>& timed, bool confirming,
                                              std::uint64_t seed, const Announce&);

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
 
+#include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/system/random.hpp"
 #include "evaluators/task/make_workload.hpp"
 
@@ -15,6 +17,7 @@ namespace {
 constexpr int kProposals = 12;  // of one dimension
 constexpr int kAttempts = 8;    // for one shape
 constexpr int kHalvings = 48;   // of other dimensions, until one has room to be far beyond its listed values
+constexpr int kFocusAttempts = 3;
 
 double bytes_of(const Task& task, const Workload& workload) {
   double bytes = 0.0;
@@ -55,22 +58,61 @@ class ShapeDraw {
           break;
         }
     }
-    for (const Parameter& p : task_.parameters) {
-      if (below(stream_, 2) == 0) {
-        const double now = current_.values.at(p.name);
-        if (p.flag)
-          changed |= take(p.name, 1.0 - now);
-        else if (p.optional || !is_floating(p.type))
-          changed |= take(p.name, one_listed(p.name, now));
-        else
-          changed |= take(p.name, round_to(p.type, now * std::exp2(2.0 * uniform(stream_) - 1.0)));
-      }
-      // An amount mostly gets a value of its own, but is off as often as in the lists.
-      if (amounts_.contains(p.name) && given_values(task_, current_).contains(p.name) &&
-          below(stream_, 4) != 0)
-        changed |= take(p.name, amount(p));
-    }
+    changed |= draw_parameters();
     if (!changed || listed()) return std::nullopt;
+    return current_;
+  }
+
+  std::optional<Workload> focused(const Workload& base, const Focus& focus) {
+    given_ = given_values(task_, base);
+    current_ = base;
+    const bool relative = focus.relation != Focus::Relation::none;
+    std::vector<std::string> others;
+    for (const Dimension& d : task_.dimensions)
+      if (d.name != focus.name && d.name != focus.of) others.push_back(d.name);
+    for (std::size_t i = others.size(); i > 1; --i) std::swap(others[i - 1], others[below(stream_, i)]);
+    for (const std::string& name : others)
+      if (below(stream_, 4) != 0) take_small(name);
+    // The dimension that the focus refers to is of any size; it has its own default value otherwise.
+    if (relative)
+      for (int i = 0; i < kProposals && !take(focus.of, proposal(focus.of)); ++i) {
+      }
+    draw_parameters();
+    const auto wanted = [&] {
+      return focus.relation == Focus::Relation::plus    ? current_.values.at(focus.of) + focus.value
+             : focus.relation == Focus::Relation::times ? current_.values.at(focus.of) * focus.value
+                                                        : focus.value;
+    };
+    for (int i = 0; i <= kHalvings; ++i) {
+      if (current_.values.at(focus.name) == wanted() || take(focus.name, wanted())) return current_;
+      // Others may be too large for it, or have a value that excludes it.
+      const std::string& other = task_.dimensions[below(stream_, task_.dimensions.size())].name;
+      if (other == focus.name) continue;
+      if (below(stream_, 2) == 0)
+        take(other, std::max(1.0, std::round(current_.values.at(other) / 2.0)));
+      else
+        take_small(other);
+    }
+    return std::nullopt;
+  }
+
+  // Near this shape, but with that one's values of these names.
+  std::optional<Workload> alike(const Workload& base, const Workload& like,
+                                const std::set<std::string, std::less<>>& names, bool varied) {
+    Bindings next = given_values(task_, base);
+    const Bindings other = given_values(task_, like);
+    for (const std::string& name : names)
+      if (const auto value = other.find(name); value != other.end())
+        next[name] = value->second;
+      else
+        next.erase(name);
+    Expected<Workload> made = make_workload(task_, next, like.dtype, true);
+    if (!made || !claims(variant_, task_, *made) || !usable_(*made)) return std::nullopt;
+    given_ = std::move(next);
+    current_ = std::move(*made);
+    if (varied)
+      for (const Dimension& d : task_.dimensions)
+        if (!names.contains(d.name) && below(stream_, 2) == 0) take(d.name, proposal(d.name));
     return current_;
   }
 
@@ -96,6 +138,52 @@ class ShapeDraw {
   }
 
  private:
+  bool draw_parameters() {
+    bool changed = false;
+    for (const Parameter& p : task_.parameters) {
+      if (below(stream_, 2) == 0) {
+        const double now = current_.values.at(p.name);
+        if (p.flag)
+          changed |= take(p.name, 1.0 - now);
+        else if (p.optional || !is_floating(p.type))
+          changed |= take(p.name, one_listed(p.name, now));
+        else
+          changed |= take(p.name, number(p, now));
+      }
+      // An amount mostly gets a value of its own, but is off as often as in the lists.
+      if (amounts_.contains(p.name) && given_values(task_, current_).contains(p.name) &&
+          below(stream_, 4) != 0)
+        changed |= take(p.name, amount(p));
+    }
+    return changed;
+  }
+
+  // Over the range that the task gives, all orders of magnitude equally often, with either sign if it has
+  // both; otherwise within a factor of two of this value.
+  double number(const Parameter& p, double now) {
+    if (!p.range) return round_to(p.type, now * std::exp2(2.0 * uniform(stream_) - 1.0));
+    const auto [least, greatest] = *p.range;
+    if (below(stream_, 8) == 0) return round_to(p.type, below(stream_, 2) == 0 ? least : greatest);
+    constexpr double kOrders = 0x1p-20;  // of the greatest value, where the range includes 0
+    const bool negative = least < 0 && (greatest <= 0 || below(stream_, 2) == 0);
+    const double most = negative ? -least : greatest,
+                 fewest = least < 0 || least == 0 ? std::min(most, std::abs(now)) * 0x1p-4 : least,
+                 low = std::max(fewest, most * kOrders);
+    const double size = low * std::pow(most / low, uniform(stream_));
+    return round_to(p.type, std::clamp(negative ? -size : size, least, greatest));
+  }
+
+  // The smallest of a few values that is legal and claimed; tiles may require multiples.
+  bool take_small(const std::string& name) {
+    constexpr double kSmall[] = {1, 1, 1, 1, 2, 3, 5, 7};
+    const double small = kSmall[below(stream_, std::size(kSmall))];
+    for (double unit = 1; unit <= 128; unit *= 2) {
+      if (current_.values.at(name) == small * unit) return true;
+      if (take(name, small * unit)) return true;
+    }
+    return false;
+  }
+
   // Makes this value the shape's, if the shape is then legal, claimed, usable and within the limits.
   bool take(const std::string& name, double value) {
     if (value == current_.values.at(name)) return false;
@@ -218,6 +306,104 @@ std::vector<Workload> draw_shapes(const Task& task, const Variant& variant, std:
     if (shape && std::ranges::find(drawn, shape->name, &Workload::name) == drawn.end())
       drawn.push_back(std::move(*shape));
   }
+  return drawn;
+}
+
+std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64_t seed) {
+  RandomStream stream = stream_of(seed, "foci", 0);
+  const SourceNumbers numbers = source_numbers(variant);
+  std::vector<Focus> first, then;
+  std::vector<std::string> names;
+  for (const Dimension& d : task.dimensions) names.push_back(d.name);
+  const std::vector<std::string> dimensions = names;
+  for (const Parameter& p : task.parameters)
+    if (p.optional && !is_floating(p.type)) names.push_back(p.name);
+  const auto around = [&](std::vector<Focus>& to, const std::string& name, double value) {
+    for (const double offset : {-1.0, 0.0, 1.0})
+      if (value + offset >= 1) to.push_back({name, value + offset});
+  };
+  for (const std::string& name : names) {
+    for (const std::int64_t number : numbers.compared) {
+      const auto value = static_cast<double>(number);
+      around(first, name, value);
+      // A remainder after a few whole tiles, and far beyond.
+      first.push_back({name, value * static_cast<double>(1 + below(stream, 4)) +
+                                 static_cast<double>(below(stream, static_cast<std::size_t>(number)))});
+      then.push_back({name, std::round(value * std::exp2(3.0 * uniform(stream)))});
+    }
+    for (const std::int64_t number : numbers.others) around(then, name, static_cast<double>(number));
+    for (int power = 0; power <= 17; ++power) around(then, name, std::exp2(power));
+    for (int i = 0; i < 24; ++i) then.push_back({name, std::round(std::exp2(17.0 * uniform(stream)))});
+  }
+  for (const auto& [name, greatest] : far_dimensions(task))
+    for (const double value : {0x1p16 + 1, 0x1p20 + 1, greatest + 1}) first.push_back({name, value});
+  for (const std::string& name : dimensions)
+    for (const std::string& of : dimensions) {
+      if (name == of) continue;
+      for (const double offset : {-65, -64, -63, -17, -8, -3, -2, -1, 0, 1, 2, 3, 8, 17, 63, 64, 65})
+        then.push_back({name, offset, Focus::Relation::plus, of});
+      for (const double factor : {2, 3, 4, 5, 6, 7, 8, 12, 16})
+        then.push_back({name, factor, Focus::Relation::times, of});
+    }
+  for (auto* part : {&first, &then})
+    for (std::size_t i = part->size(); i > 1; --i) std::swap((*part)[i - 1], (*part)[below(stream, i)]);
+  // In turn, so that neither waits for the end of the other.
+  std::vector<Focus> all;
+  for (std::size_t i = 0; i < std::max(first.size(), then.size()); ++i) {
+    if (i < first.size()) all.push_back(std::move(first[i]));
+    if (i < then.size()) all.push_back(std::move(then[i]));
+  }
+  return all;
+}
+
+std::vector<Workload> draw_focused_shapes(const Task& task, const Variant& variant,
+                                          std::span<const Workload> around, const ShapeLimits& limits,
+                                          std::span<const Focus> foci, std::size_t count, std::uint64_t seed,
+                                          const std::function<bool(const Workload&)>& usable) {
+  RandomStream stream = stream_of(seed, "focused shapes", 0);
+  ShapeDraw draw(task, variant, limits, usable, stream);
+  std::vector<Workload> drawn;
+  std::set<std::string> names;
+  if (around.empty()) return drawn;
+  for (const Focus& focus : foci) {
+    if (drawn.size() >= count) break;
+    for (int i = 0; i < kFocusAttempts; ++i)
+      if (auto shape = draw.focused(around[below(stream, around.size())], focus)) {
+        if (names.insert(shape->name).second) drawn.push_back(std::move(*shape));
+        break;
+      }
+  }
+  return drawn;
+}
+
+std::vector<Workload> draw_shapes_like(const Task& task, const Variant& variant,
+                                       std::span<const Workload> around, const ShapeLimits& limits,
+                                       const Workload& like, std::size_t count, std::uint64_t seed) {
+  // Macros follow from what is specialized, and from what the specialized lets depend on.
+  std::set<std::string, std::less<>> names;
+  std::vector<std::string> open = variant.manifest.specialize;
+  while (!open.empty()) {
+    const std::string name = std::move(open.back());
+    open.pop_back();
+    if (!names.insert(name).second) continue;
+    for (const auto* lets : {&variant.manifest.let, &task.let})
+      for (const auto& [let, expression] : *lets)
+        if (let == name) std::ranges::copy(expression.names(), std::back_inserter(open));
+  }
+  const std::vector<std::string> wanted = macros(variant, task, like);
+  const std::function<bool(const Workload&)> usable = [&](const Workload& w) {
+    return macros(variant, task, w) == wanted;
+  };
+  RandomStream stream = stream_of(seed, "shapes alike", 0);
+  ShapeDraw draw(task, variant, limits, usable, stream);
+  std::vector<Workload> drawn;
+  for (std::size_t attempt = 0; drawn.size() < count && attempt < kAttempts * count; ++attempt) {
+    if (around.empty()) break;
+    auto shape = draw.alike(around[below(stream, around.size())], like, names, attempt != 0);
+    if (shape && std::ranges::find(drawn, shape->name, &Workload::name) == drawn.end())
+      drawn.push_back(std::move(*shape));
+  }
+  if (drawn.empty()) drawn.push_back(like);
   return drawn;
 }
 

@@ -36,6 +36,33 @@ std::vector<Workload> draw_shapes(const Task&, const Variant&, std::span<const W
                                   const ShapeLimits&, std::size_t count, std::uint64_t seed,
                                   const std::function<bool(const Workload&)>& usable);
 
+// Where a drawn shape shall lie: one dimension or optional amount has this value, others are mostly small.
+struct Focus {
+  std::string name;
+  double value = 0.0;
+  // With `of`: the value is added to that other dimension's, or multiplied with it.
+  enum class Relation { none, plus, times } relation = Relation::none;
+  std::string of = {};
+};
+// All that is worth looking at, in a secret order: around each number with which the source or the manifest
+// may compare something (source_numbers.hpp), around powers of two, remainders of such numbers, differences
+// and quotients of two dimensions, one more than what 16 and 20 bits hold for row dimensions. Those that
+// concern a number beside a comparison come first.
+std::vector<Focus> foci_of(const Task&, const Variant&, std::uint64_t seed);
+
+// Shapes at these foci, one for each where one can be found that is claimed, `usable` and within the limits;
+// at most `count`. They may be listed ones.
+std::vector<Workload> draw_focused_shapes(const Task&, const Variant&, std::span<const Workload> around,
+                                          const ShapeLimits&, std::span<const Focus>, std::size_t count,
+                                          std::uint64_t seed,
+                                          const std::function<bool(const Workload&)>& usable);
+
+// Shapes of the same macros as `like`, each near one of `around` where that is possible: of all that the
+// variant specializes it has the value of `like`. For stress cases of a specialisation.
+std::vector<Workload> draw_shapes_like(const Task&, const Variant&, std::span<const Workload> around,
+                                       const ShapeLimits&, const Workload& like, std::size_t count,
+                                       std::uint64_t seed);
+
 // As above, but with one dimension of the rows beyond its greatest listed value, by a factor of up to
 // kFarFactor, and the others small enough for the limits. Dimensions that a row sums over do not grow: an
 // error may grow with them.

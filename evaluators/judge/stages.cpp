@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "evaluators/check/composed_inputs.hpp"
 #include "evaluators/check/run_to_run.hpp"
 #include "evaluators/system/secret.hpp"
 #include "evaluators/timing/input_pool.hpp"
@@ -42,12 +43,14 @@ std::size_t input_bytes(const Task& task, const Workload& workload) {
 class CheckInputs {
  public:
   CheckInputs(const OracleLibrary& library, const Task& task, const Workload& workload, std::uint64_t seed,
-              const CheckValues& values, const CheckLimits& limits, InputSource source) {
+              const CheckValues& values, const CheckLimits& limits, InputSource source, int threads) {
     const auto& stock = limits.stock;
     const std::size_t bytes = input_bytes(task, workload);
     const bool large = stock && bytes >= kLargeInputs && !(values.mixed && bytes <= limits.mixed_bytes);
     if (values.stress != nullptr)
       own_ = make_inputs(&library, task, workload, seed, values.stress->fills);
+    else if (values.composed && bytes <= kComposedBytes)
+      own_ = composed_inputs(library, task, workload, seed, threads);
     else if (large && source == InputSource::windows)
       pool_.emplace(task, workload, seed, stock->stretches,
                     kept_inputs(*stock, library, task, workload, seed));
@@ -110,11 +113,11 @@ std::string remedy_for(Fault::Kind kind) {
 }
 
 // How a message names the run: "R37_C1000_f32 (rising)".
-std::string name_of_run(const Workload& workload, const CheckValues& values, bool mixed) {
+std::string name_of_run(const Workload& workload, const CheckValues& values, bool changed) {
   std::vector<std::string> notes;
   if (values.drawn_shape) notes.push_back("a drawn shape");
   if (values.stress != nullptr) notes.push_back(values.stress->name);
-  if (mixed) notes.push_back("mixed values");
+  if (changed) notes.push_back(values.composed ? "composed values" : "mixed values");
   return notes.empty() ? workload.name : fmt::format("{} ({})", workload.name, fmt::join(notes, ", "));
 }
 
@@ -282,7 +285,8 @@ std::optional<Evaluation> Checker::check(Stage stage, const Compiled& compiled, 
 std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage, const Compiled& compiled,
                                             const Workload& workload, std::uint64_t seed,
                                             const CheckValues& values) {
-  const CheckInputs inputs(oracle_, task_, workload, seed, values, limits_, input_source_of(device_));
+  const CheckInputs inputs(oracle_, task_, workload, seed, values, limits_, input_source_of(device_),
+                           cores_of(device_.facts()));
   const bool plain = values.stress == nullptr && inputs.mixture().empty();
   const std::string where = name_of_run(workload, values, !inputs.mixture().empty());
   size_outputs(task_, workload, outputs_);

@@ -49,13 +49,16 @@ inline constexpr int kNoiseLimit = 3;
 // The rejection for a fault: describes the fault and where to look for its cause.
 Evaluation rejection_of(Stage, const Fault&, const std::string& where);
 
-// The values of a check's inputs: the task's fills, with a stress case's instead, or with secret patterns
-// planted (task/mixture.hpp), unless they are too large (CheckLimits).
+// The values of a check's inputs: the task's fills, with a stress case's instead, with secret patterns
+// planted (task/mixture.hpp), unless they are too large (CheckLimits), or composed
+// (check/composed_inputs.hpp), unless they have more than kComposedBytes.
 struct CheckValues {
   const StressCase* stress = nullptr;
   bool mixed = false;
+  bool composed = false;
   bool drawn_shape = false;  // for messages
 };
+inline constexpr std::size_t kComposedBytes = std::size_t{8} << 20;
 
 class Checker {
  public:

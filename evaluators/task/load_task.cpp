@@ -177,6 +177,18 @@ class Reader {
     if (task_.dimensions.empty()) node.fail("must list at least one dimension");
   }
 
+  static std::pair<double, double> range_of(const YamlNode& node, const Parameter& parameter) {
+    if (!is_floating(parameter.type) || parameter.optional)
+      node.fail(
+          "only a number that is not optional has a range (remove it: the values of an amount, such as a "
+          "window, are those that the workloads list)");
+    const std::vector<YamlNode> ends = node.items();
+    if (ends.size() != 2) node.fail("must be the least and the greatest value that users give: [0.001, 1]");
+    const std::pair<double, double> range{ends[0].number(), ends[1].number()};
+    if (!(range.first < range.second)) node.fail("the first number must be the smaller one");
+    return range;
+  }
+
   void read_parameters(const YamlNode& node) {
     for (const auto& [key, value] : node.map().entries()) {
       Parameter parameter;
@@ -189,6 +201,7 @@ class Reader {
       if (const auto fallback = map.optional("default")) parameter.fallback = default_of(*fallback);
       if (const auto optional = map.optional("optional")) parameter.optional = optional->boolean();
       if (parameter.optional && !parameter.fallback) value.fail("an optional parameter needs a default");
+      if (const auto range = map.optional("range")) parameter.range = range_of(*range, parameter);
       map.finish();
       claim(value, key);
       numbers_.push_back(key);

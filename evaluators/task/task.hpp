@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "evaluators/expression/expression.hpp"
@@ -41,6 +42,8 @@ struct Parameter {
   bool flag = false;
   std::optional<Expression> fallback;
   bool optional = false;  // a variant whose manifest does not name it claims only its default
+  // A number only: the values that users give it, and that checks draw.
+  std::optional<std::pair<double, double>> range = {};
 };
 
 // E <= factor * R + floor, for the maximum and the RMS error, over the whole tensor and over each block of

@@ -1,0 +1,86 @@
+#include "evaluators/check/composed_inputs.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "evaluators/check/compare.hpp"
+#include "evaluators/system/random.hpp"
+#include "evaluators/system/secret.hpp"
+#include "evaluators/task/composition.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr int kHeadroom = 3;        // powers of two
+constexpr std::int64_t kRows = 32;  // of each group, on which the inputs are tried
+constexpr double kMostFlops = 2e7;  // of the oracle, for these rows
+// What the permitted roundings may cost of an output, beside the dtype's own rounding.
+constexpr double kMostLost = 0.02;
+
+// A few rows of each group, spread evenly, with the first and the last.
+std::vector<std::int64_t> some_rows(const Task& task, const Workload& workload, const RowLayout& layout) {
+  const double each = task.flops(workload) / static_cast<double>(std::max<std::int64_t>(1, layout.rows()));
+  const auto most =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(kMostFlops / std::max(1.0, each)), 2, kRows);
+  std::vector<std::int64_t> rows;
+  for (const RowGroup& group : layout.groups()) {
+    const std::int64_t count = std::min(group.rows, most);
+    for (std::int64_t i = 0; i < count; ++i)
+      rows.push_back(group.first + (count == 1 ? 0 : i * (group.rows - 1) / (count - 1)));
+  }
+  return rows;
+}
+
+bool bears(const OracleLibrary& library, const RowLayout& layout, const Oracle& oracle, const Inputs& inputs,
+           std::span<const std::int64_t> rows) {
+  const std::vector<double> exact = oracle.rows(library.exact(), inputs.view(), rows);
+  const auto finite = [](double value) { return std::isfinite(value); };
+  if (!std::ranges::all_of(exact, finite)) return false;
+  for (const OutputLayout& output : layout.outputs()) {
+    const RowSpan span = layout.span_of(output, rows);
+    const auto width = static_cast<std::size_t>(layout.group(output).elements);
+    for (std::size_t i = 0; i < span.last - span.first; ++i)
+      for (std::size_t e = 0; e < output.element_offsets.size(); ++e)
+        if (const double value = exact[span.value + i * width + output.first_element + e];
+            !std::isfinite(round_to(output.dtype, value)))
+          return false;
+  }
+  if (library.rounded() == nullptr) return true;
+  const std::vector<double> rounded = oracle.rows(library.rounded(), inputs.view(), rows);
+  if (!std::ranges::all_of(rounded, finite)) return false;
+  const std::vector<LegalError> lost = legal_errors(layout, rows, exact, rounded);
+  const std::vector<double> zeros(exact.size(), 0.0);
+  const std::vector<LegalError> size = legal_errors(layout, rows, exact, zeros);
+  for (std::size_t i = 0; i < lost.size(); ++i) {
+    const double most = kMostLost + 2.0 * epsilon_of(layout.outputs()[i].dtype);
+    if (lost[i].rms > most * size[i].rms || lost[i].max > most * size[i].max) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Inputs composed_inputs(const OracleLibrary& library, const Task& task, const Workload& workload,
+                       std::uint64_t seed, int threads) {
+  const RowLayout layout(task, workload);
+  const Oracle oracle(library, task, workload, threads);
+  const std::vector<std::int64_t> rows = some_rows(task, workload, layout);
+  RandomStream stream = stream_of(seed, "strength", 0);
+  for (int strength = 1 + static_cast<int>(below(stream, kMostStrength)); strength >= 0; --strength) {
+    const std::uint64_t own = derive_seed(seed, "composition", static_cast<std::uint64_t>(strength));
+    const auto composed = [&](int headroom) {
+      return make_altered_inputs(&library, task, workload, seed, {},
+                                 [&](std::span<std::vector<std::byte>> bytes) {
+                                   return compose_values(task, workload, own, strength, headroom, bytes);
+                                 });
+    };
+    if (!bears(library, layout, oracle, composed(kHeadroom), rows)) continue;
+    Inputs inputs = composed(0);
+    if (bears(library, layout, oracle, inputs, rows)) return inputs;
+  }
+  return make_inputs(&library, task, workload, seed);
+}
+
+}  // namespace cultivar

@@ -1,0 +1,212 @@
+#include "evaluators/judge/source_numbers.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace cultivar {
+namespace {
+
+constexpr std::int64_t kLeast = 2, kGreatest = std::int64_t{1} << 40;
+
+// A whole number, a name, or an operator. Real numbers, strings and characters are the operator "?".
+struct Token {
+  enum class Kind { number, name, other } kind = Kind::other;
+  std::string_view text;
+  std::int64_t value = 0;
+};
+
+bool begins_name(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+bool in_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+class Tokens {
+ public:
+  // The comment with the manifest is read like code.
+  explicit Tokens(std::string_view text) : text_(text) {
+    while (at_ < text_.size()) step();
+  }
+  std::vector<Token> all;
+
+ private:
+  bool follows(std::string_view what) const { return text_.substr(at_, what.size()) == what; }
+  void to(std::string_view end) {
+    const std::size_t found = text_.find(end, at_);
+    at_ = found == std::string_view::npos ? text_.size() : found + end.size();
+  }
+
+  void step() {
+    const char c = text_[at_];
+    if (std::isspace(static_cast<unsigned char>(c)) != 0) {
+      ++at_;
+    } else if (follows("/*---") || follows("---*/")) {
+      at_ += 5;
+    } else if (follows("//")) {
+      to("\n");
+    } else if (follows("/*")) {
+      to("*/");
+    } else if (c == '"' || c == '\'') {
+      quoted(c);
+    } else if (is_digit(c)) {
+      number();
+    } else if (begins_name(c)) {
+      const std::size_t first = at_;
+      while (at_ < text_.size() && in_name(text_[at_])) ++at_;
+      all.push_back({Token::Kind::name, text_.substr(first, at_ - first)});
+    } else {
+      std::size_t length = 1;
+      for (const std::string_view two : {"<<", ">>", "<=", ">=", "==", "!=", "&&", "||"})
+        if (follows(two)) length = 2;
+      all.push_back({Token::Kind::other, text_.substr(at_, length)});
+      at_ += length;
+    }
+  }
+
+  // Expressions of a manifest are in quotes, so only the marks are skipped; a character constant is nothing.
+  void quoted(char mark) {
+    ++at_;
+    if (mark == '"') return;
+    const std::size_t end = text_.find('\'', at_ + (at_ < text_.size() && text_[at_] == '\\' ? 2 : 0));
+    if (end != std::string_view::npos && end - at_ <= 4) at_ = end + 1;
+  }
+
+  void number() {
+    const std::size_t first = at_;
+    const bool hexadecimal = follows("0x") || follows("0X");
+    std::string digits;
+    while (at_ < text_.size() && (in_name(text_[at_]) || text_[at_] == '.' || text_[at_] == '\'')) {
+      const bool exponent = !hexadecimal && (text_[at_] == 'e' || text_[at_] == 'E');
+      if (text_[at_] != '\'') digits += text_[at_];
+      ++at_;
+      if (exponent && at_ < text_.size() && (text_[at_] == '+' || text_[at_] == '-')) digits += text_[at_++];
+    }
+    const bool real = !hexadecimal && digits.find_first_of(".eEfF") != std::string::npos;
+    char* end = nullptr;
+    const std::int64_t value = std::strtoll(digits.c_str(), &end, 0);
+    if (real || end == digits.c_str())
+      all.push_back({Token::Kind::other, "?"});
+    else
+      all.push_back({Token::Kind::number, text_.substr(first, at_ - first), value});
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
+bool compares(const Token& token) {
+  constexpr std::string_view kComparing[] = {"<", ">", "<=", ">=", "==", "!=", "%", "/", "&"};
+  return token.kind == Token::Kind::other &&
+         std::ranges::find(kComparing, token.text) != std::end(kComparing);
+}
+
+class Reader {
+ public:
+  Reader(const Variant& variant, const std::vector<Token>& tokens) : tokens_(tokens) {
+    for (const Tunable& tunable : variant.manifest.tunables)
+      if (const auto value = variant.configuration.find(tunable.name); value != variant.configuration.end())
+        if (const auto* number = std::get_if<std::int64_t>(&value->second)) {
+          known_[tunable.name] = *number;
+          add(*number, false);
+        }
+  }
+
+  SourceNumbers read() {
+    for (std::size_t i = 0; i < tokens_.size();) {
+      std::int64_t value = 0;
+      if (!operand(i, value)) {
+        ++i;
+        continue;
+      }
+      // A maximal run of known operands, evaluated from left to right; `a * b + c` also gives `a * b`.
+      const std::size_t first = i;
+      add(value, beside(first, i + 1));
+      std::size_t next = i + 1;
+      while (next + 1 < tokens_.size()) {
+        std::int64_t other = 0;
+        const std::string_view operation = tokens_[next].text;
+        if (tokens_[next].kind != Token::Kind::other || !operand(next + 1, other) ||
+            !apply(operation, value, other))
+          break;
+        add(other, false);
+        next += 2;
+        add(value, beside(first, next));
+      }
+      name(first, value);
+      i = next;
+    }
+    SourceNumbers numbers;
+    for (const std::int64_t value : compared_)
+      if (numbers.compared.size() < kMostSourceNumbers) numbers.compared.push_back(value);
+    for (const std::int64_t value : others_)
+      if (!compared_.contains(value) && numbers.others.size() < kMostSourceNumbers)
+        numbers.others.push_back(value);
+    return numbers;
+  }
+
+ private:
+  bool operand(std::size_t i, std::int64_t& value) const {
+    if (i >= tokens_.size()) return false;
+    if (tokens_[i].kind == Token::Kind::number) return value = tokens_[i].value, true;
+    if (tokens_[i].kind != Token::Kind::name) return false;
+    const auto found = known_.find(tokens_[i].text);
+    if (found == known_.end()) return false;
+    return value = found->second, true;
+  }
+
+  static bool apply(std::string_view operation, std::int64_t& value, std::int64_t other) {
+    if (value < 0 || value > kGreatest || other < 0 || other > kGreatest) return false;
+    if (operation == "*" && (other == 0 || value <= kGreatest / other)) return value *= other, true;
+    if (operation == "+") return value += other, true;
+    if (operation == "-") return value -= other, true;
+    if (operation == "<<" && other < 40 && value <= kGreatest >> other) return value <<= other, true;
+    return false;
+  }
+
+  bool beside(std::size_t first, std::size_t end) const {
+    return (first > 0 && compares(tokens_[first - 1])) || (end < tokens_.size() && compares(tokens_[end]));
+  }
+
+  // NAME = value, or #define NAME value.
+  void name(std::size_t first, std::int64_t value) {
+    if (first >= 2 && tokens_[first - 1].text == "=" && tokens_[first - 2].kind == Token::Kind::name &&
+        is_constant(first - 2))
+      known_[std::string(tokens_[first - 2].text)] = value;
+    if (first >= 3 && tokens_[first - 1].kind == Token::Kind::name && tokens_[first - 2].text == "define")
+      known_[std::string(tokens_[first - 1].text)] = value;
+  }
+
+  // A declaration of a few words before the name says that it does not change.
+  bool is_constant(std::size_t declared) const {
+    for (std::size_t back = 1; back <= 4 && back <= declared; ++back)
+      if (const std::string_view word = tokens_[declared - back].text; word == "constexpr" || word == "const")
+        return true;
+    return false;
+  }
+
+  void add(std::int64_t value, bool compared) {
+    if (value >= kLeast && value <= kGreatest) (compared ? compared_ : others_).insert(value);
+  }
+
+  const std::vector<Token>& tokens_;
+  std::map<std::string, std::int64_t, std::less<>> known_;
+  std::set<std::int64_t> compared_, others_;
+};
+
+}  // namespace
+
+SourceNumbers source_numbers(const Variant& variant) {
+  const Tokens tokens(variant.source);
+  return Reader(variant, tokens.all).read();
+}
+
+}  // namespace cultivar

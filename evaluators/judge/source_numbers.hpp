@@ -1,0 +1,23 @@
+// The whole numbers in a variant's text: what its code and its manifest may compare a dimension with. A
+// mistake often begins at such a number, so shapes are drawn around them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "evaluators/variant/variant.hpp"
+
+namespace cultivar {
+
+struct SourceNumbers {
+  std::vector<std::int64_t> compared;  // beside a comparison, a division or a remainder
+  std::vector<std::int64_t> others;
+};
+
+// Between 2 and 2^40, in ascending order, each in one list. Products, sums and shifts of numbers, tunables
+// and named constants count by their value: `4 * LANES`, `1 << 16`. By the text alone, comments left out;
+// dead branches count. At most kMostSourceNumbers in a list, the smallest.
+inline constexpr std::size_t kMostSourceNumbers = 256;
+SourceNumbers source_numbers(const Variant&);
+
+}  // namespace cultivar

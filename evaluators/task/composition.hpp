@@ -1,0 +1,28 @@
+// Secret compositions: values of whole tensors that combine distributions, where a mixture (mixture.hpp)
+// plants patterns over ordinary ones. Shifts, mirrors and scales of stress cases; calm values and then a late
+// outlier; magnitudes over the range of a dtype; ties; rows far below zero.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "evaluators/task/task.hpp"
+
+namespace cultivar {
+
+// How far values may lie from those of the task's fills: every order of magnitude of the dtype, few of them,
+// or hardly any.
+inline constexpr int kMostStrength = 3;
+
+// Replaces the floating inputs' values, those of tensors whose fill is normal, spread or uniform; values of a
+// uniform fill stay in its range. `headroom`: by how many powers of two everything that is large is larger
+// still; whoever wants values that a sound computation in f32 can bear asks whether it bears those with some
+// headroom, and takes those without. The same seed gives the same composition. `inputs`: the bytes of the
+// task's inputs, in order; derived ones are left alone. Returns a description, one line for each change;
+// empty if nothing was changed.
+std::string compose_values(const Task&, const Workload&, std::uint64_t seed, int strength, int headroom,
+                           std::span<std::vector<std::byte>> inputs);
+
+}  // namespace cultivar
