@@ -57,13 +57,14 @@ json facts_of(const std::string& variant, const std::string& id, const Evaluatio
           {"workloads", workload_facts(e)},
           {"best_contender", contender_facts(e)},
           {"exactness", e.exactness},
+          {"checked", e.checked ? json(*e.checked) : json()},
           {"profile", profile},
           {"input_seed", e.input_seed},
           {"machine_code", e.machine_code}};
 }
 
 void print(const std::string& variant, const std::string& id, const Evaluation& e, bool beside,
-           const Output& output) {
+           bool checks_only, const Output& output) {
   const std::string head = id.empty() ? variant : fmt::format("{} ({})", variant, short_id(id));
   if (!e.measured()) {
     std::string_view more = e.diagnostics, why = e.reason;
@@ -77,12 +78,14 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
     output.line(fmt::format("{}: rejected at {}: {}", head, name_of(e.stage), why));
     if (!more.empty()) output.line(std::string(more));
   } else if (e.workloads.empty()) {
-    output.line(fmt::format("{}: passed every stage up to {}", head, name_of(e.stage)));
+    output.line(
+        fmt::format("{}: passed every {} up to {}", head, checks_only ? "check" : "stage", name_of(e.stage)));
   } else {
     output.line(fmt::format("{}: {:.4g} {}\n{}", head, e.fitness, e.unit, evaluation_table(e, "  ")));
     if (const std::string exactness = exactness_table(e, "  "); !exactness.empty()) output.line(exactness);
     if (beside && !e.diagnostics.empty()) output.line(e.diagnostics);  // why a contender has no time
   }
+  if (e.measured() && e.checked) output.line(checked_words(*e.checked, "  "));
 }
 
 }  // namespace
@@ -92,7 +95,7 @@ int evaluate_command(const Arguments& arguments) {
   std::vector<std::string> variants, contenders, architectures;
   double prepare_deadline_s = ServiceOptions{}.prepare_deadline_s;
   std::string python = ServiceOptions{}.python;
-  bool as_json = false, profiled = false;
+  bool as_json = false, profiled = false, checks_only = false;
   Options options("evaluate",
                   "Checks and times variants, stage by stage, outside a search. A VARIANT is a file, the "
                   "name of one of the "
@@ -108,6 +111,10 @@ int evaluate_command(const Arguments& arguments) {
   options.option("--stop-after", stop_after,
                  "the last stage: lint, compile, screen, smoke, sweep, stress, "
                  "determinism, edge, measure, confirm");
+  options.flag(
+      "--checks-only", checks_only,
+      "all checks of --stop-after confirm, and nothing is timed: for kernels whose correctness alone is "
+      "in question, also on a busy machine");
   options.each(
       "--arch", architectures,
       "cuda without a device: the architecture to compile for, for example sm_100a (if omitted, sm_90a)");
@@ -129,7 +136,11 @@ int evaluate_command(const Arguments& arguments) {
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
   if (set.empty())
     notify("Workloads: {} (--workloads names another set).\n", choose_workloads(task, set, where.kind).name);
-  const Stage last = parse_stage(stop_after);
+  if (checks_only &&
+      (profiled || !contenders.empty() || (stop_after != "measure" && stop_after != "confirm")))
+    throw InputError(
+        "--checks-only times nothing and makes every check: omit --profile, --contender and --stop-after");
+  const Stage last = checks_only ? Stage::confirm : parse_stage(stop_after);
   const bool runs = last >= Stage::smoke;
   if (!architectures.empty() && (where.kind->architecture_trouble == nullptr || runs))
     throw InputError(fmt::format(
@@ -224,7 +235,8 @@ int evaluate_command(const Arguments& arguments) {
       request.workloads = mine;
       request.stop_after = last;
       request.every_row = true;
-      request.exactness = true;
+      request.exactness = !checks_only;
+      request.checks_only = checks_only;
       request.contenders = beside;
       auto evaluated = bench.device().evaluate(
           request, [&](const std::string& step) { line.show(source.label + ": " + step); });
@@ -238,7 +250,7 @@ int evaluate_command(const Arguments& arguments) {
         evaluation.contender_troubles.push_back(trouble);
     for (std::string* words : {&evaluation.reason, &evaluation.diagnostics})
       *words = in_words_of(source, std::move(*words));
-    print(source.origin, id, evaluation, !beside.empty(), output);
+    print(source.origin, id, evaluation, !beside.empty(), checks_only, output);
     if (profiled && evaluation.measured() && !evaluation.workloads.empty()) {
       const Variant variant = *bench.lint(source);
       const Profile profile =

@@ -18,6 +18,8 @@ constexpr std::int64_t kRows = 32;  // of each group, on which the inputs are tr
 constexpr double kMostFlops = 2e7;  // of the oracle, for these rows
 // What the permitted roundings may cost of an output, beside the dtype's own rounding.
 constexpr double kMostLost = 0.02;
+// Of an output whose values are all smaller nothing is permitted but what underflows, and that differs.
+constexpr double kLeastSize = 0x1p-60;
 
 // A few rows of each group, spread evenly, with the first and the last.
 std::vector<std::int64_t> some_rows(const Task& task, const Workload& workload, const RowLayout& layout) {
@@ -55,6 +57,7 @@ bool bears(const OracleLibrary& library, const RowLayout& layout, const Oracle& 
   const std::vector<LegalError> size = legal_errors(layout, rows, exact, zeros);
   for (std::size_t i = 0; i < lost.size(); ++i) {
     const double most = kMostLost + 2.0 * epsilon_of(layout.outputs()[i].dtype);
+    if (size[i].max < kLeastSize) return false;
     if (lost[i].rms > most * size[i].rms || lost[i].max > most * size[i].max) return false;
   }
   return true;

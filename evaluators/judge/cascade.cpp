@@ -188,6 +188,7 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     if (!wrong && stage == Stage::edge && request.exactness)
       evaluation.exactness = measure_exactness(site, request, derive_seed(seed, "exactness"));
     evaluation.check_seconds = seconds_since(start);
+    evaluation.checked = checker.checked();
     if (wrong) return rejected(*wrong);
     if (reached(stage)) return evaluation;
   }
@@ -224,7 +225,7 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
   }
   Measuring measuring(site, request, seed);
   std::vector<double> values;
-  for (std::size_t i = 0; i < request.workloads.size(); ++i) {
+  for (std::size_t i = 0; i < request.workloads.size() && !request.checks_only; ++i) {
     auto wrong = measuring.measure(i, evaluation);
     evaluation.measure_seconds = seconds_since(start);
     if (wrong) return rejected(*wrong);
@@ -246,6 +247,7 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
       return rejected(*wrong);
   }
   evaluation.check_seconds += seconds_since(start);
+  evaluation.checked = checker.checked();
   reached(Stage::confirm);
   return evaluation;
 }

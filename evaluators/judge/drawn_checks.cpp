@@ -33,12 +33,29 @@ std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
   return shapes;
 }
 
+// Whether a stress case may be used on a shape that no file lists: its whole numbers, such as indices, must
+// not lie beyond those of the task's own fills there.
+bool applies(const Task& task, const StressCase& stress, const Workload& workload) {
+  for (const auto& [name, replaced] : stress.fills) {
+    const TensorSpec& tensor = *task.tensor(name);
+    const Fill fill = task.fill(replaced, workload), usual = task.fill(tensor.fill, workload);
+    if (!is_whole(fill.kind)) continue;
+    const auto extent = static_cast<double>(extent_along(usual.axis, task.shape(tensor, workload)));
+    const double greatest = usual.kind == Fill::Kind::permutation ? usual.a + extent : usual.b;
+    if (fill.kind != Fill::Kind::integers || fill.a < std::min(0.0, usual.a) || fill.b > greatest ||
+        fill.b <= fill.a)
+      return false;
+  }
+  return true;
+}
+
 // Of five runs one has ordinary values, one those of a stress case, one is composed, and two are mixed.
-CheckValues drawn_values(const Task& task, std::uint64_t seed) {
+CheckValues drawn_values(const Task& task, const Workload& shape, std::uint64_t seed) {
   const std::uint64_t kind = derive_seed(seed, "values") % 5;
   CheckValues values{.mixed = kind >= 3, .composed = kind == 2, .drawn_shape = true};
-  if (kind == 1 && !task.stress.empty())
-    values.stress = &task.stress[derive_seed(seed, "stress case") % task.stress.size()];
+  if (kind != 1 || task.stress.empty()) return values;
+  const StressCase& stress = task.stress[derive_seed(seed, "stress case") % task.stress.size()];
+  if (applies(task, stress, shape)) values.stress = &stress;
   return values;
 }
 
@@ -92,6 +109,7 @@ std::optional<Evaluation> check_stressed_specialisations(Checker& checker, const
          draw_shapes_like(task, variant, around, limits, like, confirming ? kStressShapes : 1,
                           derive_seed(seed, "alike", run))) {
       for (const StressCase& stress : task.stress) {
+        if (!applies(task, stress, shape)) continue;
         progress({Stage::stress, {}, fmt::format("stress {} {}", shape.name, stress.name)});
         if (auto wrong = checker.check(Stage::stress, compiled, shape, derive_seed(seed, "stress", run++),
                                        {.stress = &stress, .drawn_shape = true}))
@@ -167,7 +185,7 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
     const std::uint64_t own = derive_seed(seed, "drawn", i);
     progress(
         {Stage::edge, {}, fmt::format("drawn shape {} of {}: {}", i + 1, shapes.size(), shapes[i].name)});
-    const DrawnRun run{shapes[i], drawn_values(task, own), own};
+    const DrawnRun run{shapes[i], drawn_values(task, shapes[i], own), own};
     if (auto wrong = checker.check(Stage::edge, compiled, run.shape, run.seed, run.values))
       return shrunk(checker, task, compiled, runs, run, std::move(*wrong));
   }

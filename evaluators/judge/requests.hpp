@@ -69,6 +69,7 @@ struct EvaluateRequest {
   // does. Timed runs are checked on secret rows in any case.
   bool every_row = false;
   bool exactness = false;     // also measure how exact it and the contenders are (see Exactness)
+  bool checks_only = false;   // nothing is timed: no measure, and so no fitness
   bool small_shapes = false;  // only smoke and edge, for requests under a tool that slows the kernels
   std::uint64_t seed = 0;     // seed of inputs and rows; 0 = new and secret, which every search must use
   // The search's best kernel. If given, it is timed between the variant's runs, about half as often, so that

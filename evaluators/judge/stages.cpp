@@ -237,9 +237,10 @@ std::optional<Evaluation> Checker::run_stage(Stage stage, const Compiled& compil
                                              const Announce& progress) {
   const Stage shapes_of = stage == Stage::determinism ? Stage::sweep : stage;
   std::vector<Workload> shapes = claimed_shapes(task_, shapes_of, compiled.variant);
-  std::erase_if(shapes, [&](const Workload& w) {
+  const std::size_t missing = std::erase_if(shapes, [&](const Workload& w) {
     return compiled.binary(macros(compiled.variant, task_, w)) == nullptr;
   });
+  if (stage != Stage::determinism) left_out(static_cast<std::int64_t>(missing));
   const auto other = [&](const Workload& w) {
     return std::ranges::find(limits_.dtypes, w.dtype) == limits_.dtypes.end();
   };
@@ -353,7 +354,21 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
   if (!compared.right)
     return rejection(stage, fmt::format("wrong result on {}: {}", where, compared.reason),
                      diagnostics + compared.diagnostics + rows_note(layout, rows.size()));
+  ++checked_.runs;
+  if (shapes_.insert(workload.name).second)
+    for (const auto& [name, value] : workload.values) {
+      auto& range = checked_.ranges.try_emplace(name, value, value).first->second;
+      range = {std::min(range.first, value), std::max(range.second, value)};
+    }
+  if (!compiled.is_library()) specialisations_.insert(macros(compiled.variant, task_, workload));
   return std::nullopt;
+}
+
+Checked Checker::checked() const {
+  Checked all = checked_;
+  all.shapes = static_cast<std::int64_t>(shapes_.size());
+  all.specialisations = static_cast<std::int64_t>(specialisations_.size());
+  return all;
 }
 
 RowsInPieces::Similar Checker::similar_rows(const Workload& workload, const Oracle& oracle,

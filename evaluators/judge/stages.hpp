@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "evaluators/check/compare.hpp"
 #include "evaluators/check/oracle.hpp"
@@ -78,6 +79,10 @@ class Checker {
   // Three runs on the same inputs, which must be bitwise equal.
   std::optional<Evaluation> check_determinism(const Compiled&, const Workload&, std::uint64_t seed);
 
+  // The runs in which the variant was right.
+  Checked checked() const;
+  void left_out(std::int64_t shapes) { checked_.left_out += shapes; }
+
  private:
   Device& device_;
   const Task& task_;
@@ -96,6 +101,9 @@ class Checker {
   std::unique_ptr<Session> kept_;
   std::string kept_shape_;
   std::vector<std::vector<std::byte>> outputs_;  // only reused memory: every run fills it
+  Checked checked_;                              // with the counts of these:
+  std::set<std::string> shapes_;
+  std::set<std::vector<std::string>> specialisations_;
 };
 
 int cores_of(const Facts&);  // number of threads for the oracle: the cpu target's cores, or about half of the

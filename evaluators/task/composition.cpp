@@ -146,6 +146,7 @@ class Composer {
         return fmt::format("of magnitudes from 2^{:.0f} to 2^{:.0f}", -low, most + headroom_);
       }
       case Change::ties: {
+        if (alternates_) return {};
         const double step = bounded_ ? deviation_ / 4.0 : deviation_ * (below(stream_, 2) == 0 ? 1.0 : 2.0);
         const double low = bounded_ ? low_ : 0.0;
         each([&](std::size_t, double x) { return low + std::trunc((x - low) / step) * step; });
@@ -170,7 +171,13 @@ class Composer {
         return fmt::format("plus up to {:.3g} along axis {}", by, axis.number);
       }
       case Change::alternating:
-        each([](std::size_t i, double x) { return i % 2 == 0 ? std::abs(x) : -std::abs(x); });
+        // Of magnitudes that differ: where equal values cancel exactly, the exact sum is 0 and no rounding is
+        // permitted.
+        each([&](std::size_t i, double x) {
+          const double size = (std::abs(x) + deviation_ / 4.0) * (1.0 + uniform(stream_));
+          return i % 2 == 0 ? size : -size;
+        });
+        alternates_ = true;
         return "of alternating signs";
       case Change::sparse: {
         const std::size_t keep = 2 + below(stream_, 62);
@@ -192,6 +199,7 @@ class Composer {
   double low_, deviation_, powers_;
   int headroom_;
   RandomStream& stream_;
+  bool alternates_ = false;
   std::span<double> values_;
 };
 

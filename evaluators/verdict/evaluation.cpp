@@ -117,6 +117,19 @@ void Evaluation::add(ContenderTrouble trouble) {
 CULTIVAR_JSON_ENUM(ContenderTrouble::Kind, "failed", "unusable", "left_out")
 CULTIVAR_JSON(ContenderTrouble, contender, kind, reason, details)
 
+CULTIVAR_JSON(Checked, runs, shapes, specialisations, left_out, ranges)
+
+void Checked::add(const Checked& other) {
+  runs += other.runs;
+  shapes += other.shapes;
+  specialisations += other.specialisations;
+  left_out += other.left_out;
+  for (const auto& [name, range] : other.ranges) {
+    auto& own = ranges.try_emplace(name, range).first->second;
+    own = {std::min(own.first, range.first), std::max(own.second, range.second)};
+  }
+}
+
 void to_json(nlohmann::json& j, const Evaluation& e) {
   write_fields(j, e);
   j["resources"] = e.resources.values;
@@ -125,6 +138,7 @@ void to_json(nlohmann::json& j, const Evaluation& e) {
   if (e.host_fault) j["host_fault"] = name_of(*e.host_fault);
   if (!e.contender_troubles.empty()) j["contender_troubles"] = e.contender_troubles;
   if (!e.exactness.empty()) j["exactness"] = e.exactness;
+  if (e.checked) j["checked"] = *e.checked;
 }
 
 void from_json(const nlohmann::json& j, Evaluation& e) {
@@ -136,6 +150,7 @@ void from_json(const nlohmann::json& j, Evaluation& e) {
   if (j.contains("host_fault")) e.host_fault = host_fault_named(j.at("host_fault").get<std::string>());
   e.contender_troubles = j.value("contender_troubles", e.contender_troubles);
   e.exactness = j.value("exactness", e.exactness);
+  if (j.contains("checked")) e.checked = j.at("checked").get<Checked>();
 }
 
 Evaluation rejection(Stage stage, std::string reason, std::string diagnostics) {

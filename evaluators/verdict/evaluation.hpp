@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "evaluators/statistics/bootstrap.hpp"
@@ -80,6 +81,20 @@ struct ContenderTrouble {
   std::string line() const;  // for a log
 };
 
+// On what a variant was right: every run whose output was compared.
+struct Checked {
+  std::int64_t runs = 0, shapes = 0;
+  std::int64_t specialisations = 0;  // macro assignments
+  // Claimed check shapes whose specialisation was not compiled: a search checks them when it confirms.
+  std::int64_t left_out = 0;
+  // The least and the greatest value of each dimension and parameter.
+  std::map<std::string, std::pair<double, double>> ranges = {};
+
+  void add(
+      const Checked& other);  // of the same variant; shapes and specialisations must not be the same ones
+  friend bool operator==(const Checked&, const Checked&) = default;
+};
+
 struct Evaluation {
   enum class Verdict { measured, rejected } verdict = Verdict::rejected;
   Stage stage = Stage::lint;  // the last stage reached: where it was rejected, or the last stage requested
@@ -100,6 +115,7 @@ struct Evaluation {
   // Also in `diagnostics` as text; older records have only the text.
   std::vector<ContenderTrouble> contender_troubles = {};
   std::vector<Exactness> exactness = {};  // if requested; absent in older records
+  std::optional<Checked> checked = {};    // absent if nothing ran, and in older records
 
   bool measured() const { return verdict == Verdict::measured; }
   void add(ContenderTrouble);  // to the troubles and to the diagnostics
@@ -107,6 +123,9 @@ struct Evaluation {
 
 void to_json(nlohmann::json&, const ContenderTrouble&);
 void from_json(const nlohmann::json&, ContenderTrouble&);  // throws nlohmann::json::exception
+
+void to_json(nlohmann::json&, const Checked&);
+void from_json(const nlohmann::json&, Checked&);  // throws nlohmann::json::exception
 
 void to_json(nlohmann::json&, const Evaluation&);    // includes raw samples
 void from_json(const nlohmann::json&, Evaluation&);  // throws nlohmann::json::exception
