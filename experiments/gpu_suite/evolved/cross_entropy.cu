@@ -42,7 +42,7 @@ constexpr int kChunks = kFast ? (kSlicePackets + kChunkPackets - 1) / kChunkPack
 constexpr int kWarps = BLOCK / 32;
 constexpr int kResident = SLICE > 50000 ? 3 : (1536 / BLOCK < 6 ? 1536 / BLOCK : 6);
 constexpr float kLog2E = 1.4426950408889634f;
-constexpr float kLowest = -3.0e38f;
+constexpr float kLowest = -3.40282347e38f;  // of finite numbers
 
 __device__ __forceinline__ float exp2_of(float x) {
   float y;

@@ -28,10 +28,10 @@ launch:
 
 namespace {
 
-// Elements are handled as bits. PAD: a finite number far below all elements.
+// Elements are handled as bits. PAD: -inf.
 #if defined(DTYPE_F32)
 using Element = unsigned;
-enum : unsigned { kPad = 0xf0000000u };
+enum : unsigned { kPad = 0xff800000u };
 __device__ void unpack(const uint4& v, float* f) {
   f[0] = __uint_as_float(v.x), f[1] = __uint_as_float(v.y), f[2] = __uint_as_float(v.z), f[3] = __uint_as_float(v.w);
 }
@@ -41,7 +41,7 @@ __device__ uint4 pack(const float* f) {
 #else
 using Element = unsigned short;
 #if defined(DTYPE_F16)
-enum : unsigned { kPad = 0xfbffu };
+enum : unsigned { kPad = 0xfc00u };
 __device__ void unpack2(unsigned v, float* f) {
   const unsigned short low = static_cast<unsigned short>(v & 0xffffu), high = static_cast<unsigned short>(v >> 16);
   asm("cvt.f32.f16 %0, %1;" : "=f"(f[0]) : "h"(low));
@@ -53,7 +53,7 @@ __device__ unsigned pack2(float low, float high) {
   return v;
 }
 #else
-enum : unsigned { kPad = 0xf000u };
+enum : unsigned { kPad = 0xff80u };
 __device__ void unpack2(unsigned v, float* f) {
   f[0] = __uint_as_float(v << 16), f[1] = __uint_as_float(v & 0xffff0000u);
 }
@@ -89,10 +89,15 @@ enum : int {
   kPairsPerLane = (kPairs + 31) / 32
 };
 
-__device__ float exp2_of(float v) {
+// exp(x - top). f32 shows the error of a scaled difference, 16 bits do not.
+__device__ float exp_of(float x, float top) {
+#if defined(DTYPE_F32)
+  return expf(x - top);
+#else
   float e;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(v));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"((x - top) * 1.4426950408889634f));
   return e;
+#endif
 }
 
 __device__ float max_over_warp(float value) {
@@ -151,9 +156,12 @@ __device__ uint4 padding() {
   return make_uint4(word, word, word, word);
 }
 
+// Of finite numbers; what a thread without elements has as its maximum.
+constexpr float kLowest = -3.40282347e38f;
+
 __device__ float max_of(const uint4 (&held)[kSteps]) {
 #if defined(DTYPE_F32) || defined(DTYPE_F16)
-  float top = -3e38f;
+  float top = kLowest;
 #pragma unroll
   for (int j = 0; j < kSteps; ++j) {
     float f[kPer];
@@ -174,14 +182,13 @@ __device__ float max_of(const uint4 (&held)[kSteps]) {
   asm("max.bf16x2 %0, %0, %1;" : "+r"(a) : "r"(b));
   float f[2];
   unpack2(a, f);
-  return fmaxf(f[0], f[1]);
+  return fmaxf(kLowest, fmaxf(f[0], f[1]));
 #endif
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kThreads) softmax(const Element* x, Element* y, int row_count) {
-  constexpr float kLog2e = 1.4426950408889634f;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int part = kCluster > 1 ? blockIdx.x % kCluster : 0;
   const int thread = kNarrow ? lane : static_cast<int>(threadIdx.x);
@@ -212,8 +219,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) softmax(const Element* x,
 
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
-    // The maxima are scaled once, and used in this rounding only: its error cancels.
-    float top = max_over_warp(max_of(held[i])) * kLog2e;
+    // Differences are formed before they are scaled: the exponential of a maximum is 1, and that of no finite element is NaN.
+    float top = max_over_warp(max_of(held[i]));
     float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
     for (int j = 0; j < kSteps; ++j) {
@@ -222,7 +229,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) softmax(const Element* x,
         float f[kPer];
         unpack(held[i][j], f);
 #pragma unroll
-        for (int k = 0; k < kPer; ++k) sums[k % 4] += exp2_of(fmaf(f[k], kLog2e, -top));
+        for (int k = 0; k < kPer; ++k) sums[k % 4] += exp_of(f[k], top);
       }
     }
     float sum = sum_over_warp((sums[0] + sums[1]) + (sums[2] + sums[3]));
@@ -245,16 +252,16 @@ extern "C" __global__ void __launch_bounds__(kThreads) softmax(const Element* x,
         __syncthreads();
       }
       float2 mine[kPairsPerLane];
-      top = -1e38f;
+      top = kLowest;
 #pragma unroll
       for (int k = 0; k < kPairsPerLane; ++k) {
-        mine[k] = k * 32 + lane < kPairs ? pairs[k * 32 + lane] : make_float2(-1e38f, 0.0f);
+        mine[k] = k * 32 + lane < kPairs ? pairs[k * 32 + lane] : make_float2(kLowest, 0.0f);
         top = fmaxf(top, mine[k].x);
       }
       top = max_over_warp(top);
       sum = 0.0f;
 #pragma unroll
-      for (int k = 0; k < kPairsPerLane; ++k) sum += mine[k].y * exp2_of(mine[k].x - top);
+      for (int k = 0; k < kPairsPerLane; ++k) sum += mine[k].y * exp_of(mine[k].x, top);
       sum = sum_over_warp(sum);
     }
 
@@ -268,7 +275,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) softmax(const Element* x,
           float f[kPer];
           unpack(held[i][j], f);
 #pragma unroll
-          for (int k = 0; k < kPer; ++k) f[k] = exp2_of(fmaf(f[k], kLog2e, -top)) * factor;
+          for (int k = 0; k < kPer; ++k) f[k] = exp_of(f[k], top) * factor;
           const uint4 v = pack(f);
           if (kAligned || (at >= 0 && at + kPer <= C))
             *reinterpret_cast<uint4*>(out + at) = v;

@@ -56,13 +56,13 @@ constexpr float kExp2[] = {1.0f,
                            1.520197680e-05f};
 #endif
 
-// e^z for |z| <= 87; what is beyond counts as 87 or -87.
+// e^z for -87 <= z <= 88; what is beyond counts as -87 or 88.
 inline Vector exp_of(Vector z) {
   constexpr float kLog2e = 1.44269504f;
   constexpr float kRounder =
       12582912.0f;  // 1.5 * 2^23: its sum with a float has the nearest integer in the low bits
   z = z > broadcast(-87.0f) ? z : broadcast(-87.0f);
-  z = z < broadcast(87.0f) ? z : broadcast(87.0f);
+  z = z < broadcast(88.0f) ? z : broadcast(88.0f);
   const Vector shifted = z * kLog2e + kRounder;
   const Vector r = z * kLog2e - (shifted - kRounder);  // fused: the product is not rounded
   Vector p = broadcast(kExp2[EXP_DEGREE]);
@@ -84,7 +84,8 @@ inline Vector by_erf(Vector x) {
 }
 // x / 2 * (1 + tanh(u)) = x / (1 + e^-2u) with u = sqrt(2 / pi) * (x + 0.044715 x^3)
 inline Vector by_tanh(Vector x) {
-  return x / (1.0f + exp_of(-1.595769122f * (x + 0.044715f * x * x * x)));
+  const Vector exponent = -1.595769122f * (x + 0.044715f * x * x * x);
+  return (exponent > broadcast(88.0f) ? Vector{} : x) / (1.0f + exp_of(exponent));  // beyond what exp_of gives, nothing is left
 }
 inline Vector gelu_of(Vector x, int tanh_form) {
   return tanh_form ? by_tanh(x) : by_erf(x);

@@ -56,13 +56,13 @@ constexpr float kExp2[] = {1.0f,
                            1.520197680e-05f};
 #endif
 
-// e^z for |z| <= 87; what is beyond counts as 87 or -87.
+// e^z for -87 <= z <= 88; what is beyond counts as -87 or 88.
 inline Vector exp_of(Vector z) {
   constexpr float kLog2e = 1.44269504f;
   constexpr float kRounder =
       12582912.0f;  // 1.5 * 2^23: its sum with a float has the nearest integer in the low bits
   z = z > broadcast(-87.0f) ? z : broadcast(-87.0f);
-  z = z < broadcast(87.0f) ? z : broadcast(87.0f);
+  z = z < broadcast(88.0f) ? z : broadcast(88.0f);
   const Vector shifted = z * kLog2e + kRounder;
   const Vector r = z * kLog2e - (shifted - kRounder);  // fused: the product is not rounded
   Vector p = broadcast(kExp2[EXP_DEGREE]);
@@ -71,7 +71,8 @@ inline Vector exp_of(Vector z) {
 }
 
 inline Vector silu_mul_of(Vector gate, Vector up) {
-  return gate / (1.0f + exp_of(-gate)) * up;
+  const Vector bounded = gate < broadcast(-88.0f) ? Vector{} : gate;  // where e^-gate is more than exp_of gives, nothing is left
+  return bounded / (1.0f + exp_of(-gate)) * up;
 }
 
 inline Vector load(const float* from) {

@@ -30,8 +30,9 @@ launch:
 #define WARPS (BLOCK / 32)
 #define SLOTS (WARPS * CLUSTER)
 #define PAIRS ((SLOTS + 31) / 32)
-#define PAD 0xff7fu  // the lowest finite bf16: exp is 0 beside any logit, and lowest - lowest is 0, not NaN
-#define PAD2 0xff7fff7fu
+#define PAD 0xff80u  // -inf: its exp is 0 beside any finite maximum, the lowest bf16 too
+#define PAD2 0xff80ff80u
+#define LOWEST -3.40282347e38f  // the least maximum, of threads without logits too: -inf - LOWEST is no NaN
 
 __device__ __forceinline__ float exp2_of(float x) {
   float y;
@@ -150,11 +151,11 @@ __device__ __forceinline__ float2 row_total(float2* slots, unsigned bar, float t
   __syncthreads();
 #endif
   float2 pair[PAIRS];
-  float all = __uint_as_float(PAD << 16);
+  float all = LOWEST;
 #pragma unroll
   for (int k = 0; k < PAIRS; ++k) {
     const int s = k * 32 + lane;
-    pair[k] = s < SLOTS ? slots[s] : make_float2(__uint_as_float(PAD << 16), 0.0f);
+    pair[k] = s < SLOTS ? slots[s] : make_float2(LOWEST, 0.0f);
     all = fmaxf(all, pair[k].x);
   }
 #pragma unroll
@@ -254,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS)
   }
   __syncwarp();
 
-  float top = __uint_as_float(PAD << 16), sum = 0.0f;
+  float top = LOWEST, sum = 0.0f;
   reduce_stages<0>(mine, top, sum);
   const float2 total = row_total(slots, bar, top, sum, rank, warp, lane);
   const float scale = 1.0f / total.y;

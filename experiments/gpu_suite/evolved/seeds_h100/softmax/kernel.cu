@@ -55,6 +55,7 @@ constexpr bool kWide = VPT > KEEP_F32 || DEEP > 0;  // exponentials as pairs of 
 // Pairs of f16: the largest exponential becomes 2^15, so that those down to 2^-29 of it stay normal numbers. The factor is
 // in every term of the sum too, and cancels.
 constexpr float kScaleLog2 = kWide ? 15.0f : 0.0f;
+constexpr float kLowest = -3.40282347e38f;  // of finite numbers
 
 __device__ __forceinline__ float low(unsigned w) { return __uint_as_float(w << 16); }
 __device__ __forceinline__ float high(unsigned w) { return __uint_as_float(w & 0xffff0000u); }
@@ -270,9 +271,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK, kMinBlocks)
 #endif
   m[0] = max2(max2(m[0], m[1]), max2(m[2], m[3]));
   const float top = fmaxf(low(m[0]), high(m[0]));
-  // Of this lane alone, so that its exponentials wait for no other lane. A rounding here is in all terms of the lane and in
-  // its factor, so that it cancels. Finite also where there are no elements.
-  const float base = fmaf(fmaxf(top, -1e30f), kLog2e, -kScaleLog2);
+  // Of this lane alone, so that its exponentials wait for no other lane. Finite also where there are no elements. Differences are
+  // formed before they are scaled: the exponential of a maximum is exact, and that of no finite element is NaN.
+  const float base = fmaxf(top, kLowest);
   // The largest base of the lanes that reduce together; needed only after the exponentials.
   float peak = base;
   if constexpr (kWidth == 32) {
@@ -289,8 +290,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, kMinBlocks)
   for (int k = 0; k < VPT; ++k) {
 #pragma unroll
     for (int q = 0; q < 4; ++q) {
-      const float a = fast_exp2(fmaf(low(w[k][q]), kLog2e, -base));
-      const float b = fast_exp2(fmaf(high(w[k][q]), kLog2e, -base));
+      const float a = fast_exp2(fmaf(low(w[k][q]) - base, kLog2e, kScaleLog2));
+      const float b = fast_exp2(fmaf(high(w[k][q]) - base, kLog2e, kScaleLog2));
       s[(2 * q) % 4] += a;
       s[(2 * q + 1) % 4] += b;
       if constexpr (kWide) {
@@ -309,8 +310,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, kMinBlocks)
       unsigned u[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
       for (int q = 0; q < 4; ++q) {
-        const float a = fast_exp2(fmaf(low(u[q]), kLog2e, -base));
-        const float b = fast_exp2(fmaf(high(u[q]), kLog2e, -base));
+        const float a = fast_exp2(fmaf(low(u[q]) - base, kLog2e, kScaleLog2));
+        const float b = fast_exp2(fmaf(high(u[q]) - base, kLog2e, kScaleLog2));
         s[(2 * q) % 4] += a;
         s[(2 * q + 1) % 4] += b;
         u[q] = pack_f16(a, b);
@@ -319,7 +320,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, kMinBlocks)
     }
   }
 #endif
-  const float share = fast_exp2(base - peak);  // from the scale of this lane to that of all
+  const float share = fast_exp2((base - peak) * kLog2e);  // from the scale of this lane to that of all
   float sum = ((s[0] + s[1]) + (s[2] + s[3])) * share;
 #pragma unroll
   for (int d = kWidth / 2; d > 0; d /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
@@ -348,20 +349,20 @@ extern "C" __global__ void __launch_bounds__(BLOCK, kMinBlocks)
     __syncthreads();
 #endif
     float2 pair[kSlotsPerLane];
-    float all = -3e38f;
+    float all = kLowest;
 #pragma unroll
     for (int k = 0; k < kSlotsPerLane; ++k) {
       const int slot = k * 32 + lane % kFold;
-      pair[k] = slot < kSlots ? slots[slot] : make_float2(-3e38f, 0.0f);
+      pair[k] = slot < kSlots ? slots[slot] : make_float2(kLowest, 0.0f);
       all = fmaxf(all, pair[k].x);
     }
     all = warp_maximum(all);
     float whole = 0.0f;
 #pragma unroll
-    for (int k = 0; k < kSlotsPerLane; ++k) whole = fmaf(pair[k].y, fast_exp2(pair[k].x - all), whole);
+    for (int k = 0; k < kSlotsPerLane; ++k) whole = fmaf(pair[k].y, fast_exp2((pair[k].x - all) * kLog2e), whole);
 #pragma unroll
     for (int d = kFold / 2; d > 0; d /= 2) whole += __shfl_xor_sync(0xffffffffu, whole, d);
-    factor = fast_exp2(base - all) * fast_reciprocal(whole);
+    factor = fast_exp2((base - all) * kLog2e) * fast_reciprocal(whole);
   }
 #endif
 
