@@ -262,6 +262,8 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
            ? "every shape that the task and the kernel's\nmanifest (`requires`, `constraints`) accept"
            : fmt::format("shapes with these values compiled in: {}",
                          fmt::join(contents.specialisations, ", "))},
+      {"most_elements",
+       std::to_string(std::ranges::max(*kernels, {}, &BundledKernel::most_elements).most_elements)},
       {"target", name_of(config.target)},
       {"library", library},
       {"library_file", "lib" + library + ".so"},

@@ -8,6 +8,7 @@
 #include "embedded/launcher.hpp"
 #include "engine/export/cpp_expression.hpp"
 #include "engine/export/render.hpp"
+#include "evaluators/target/tensor_alignment.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
@@ -102,7 +103,9 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
       *bound + fmt::format("    if (with_tensors && {}) return false;\n", nothing_to_compute(input.task)) +
       *required;
   prepare += "    if (with_tensors) {\n" +
-             tensor_checks(input, "allocate it so, as std::aligned_alloc does") + "    }\n";
+             tensor_checks(input, fmt::format("allocate it with operator new(bytes, std::align_val_t({}))",
+                                              kTensorAlignment)) +
+             "    }\n";
   prepare += *places;
   for (std::size_t w = 0; w < manifest.workspace.size(); ++w)
     if (manifest.workspace[w].zero)

@@ -39,6 +39,7 @@ Expected<TargetParts> cpu_parts(const LauncherInput& input, const std::vector<Sp
       {"stream", ""},
       {"gap", "                              "},
       {"needs", ""},
+      {"device_checks", ""},
       {"alignment", std::to_string(kTensorAlignment)},
       {"target_files",
        "| `CMakeLists.txt` | the build: one object for each specialization, with tunables as macros |\n"}};
@@ -92,6 +93,9 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
       {"stream", ", stream"},
       {"gap", "                      "},
       {"alignment", std::to_string(kTensorAlignment)},
+      {"device_checks",
+       ";\n- that the tensors are memory of the GPU that the object was made for, and its context is "
+       "current"},
       {"needs",
        fmt::format("\nIt needs a GPU of {} and NVIDIA's driver, but neither a CUDA toolkit nor Cultivar.",
                    names)},

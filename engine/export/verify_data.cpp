@@ -168,6 +168,7 @@ Expected<std::string> verify_data(const LauncherInput& input, const std::vector<
   const auto& task = input.task;
   const Workload& first = input.workloads.front();
   std::string text(types);
+  text += fmt::format("const Dtype dtype = Dtype::{};\n", name_of(first.dtype));
   text += fmt::format("const double factor = {}, floor_eps = {};\n", task.tolerance.factor,
                       task.tolerance.floor_eps);
   text += fmt::format(
