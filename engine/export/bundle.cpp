@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "embedded/launcher.hpp"
@@ -17,8 +19,10 @@
 #include "engine/export/pytorch_parts.hpp"
 #include "engine/export/render.hpp"
 #include "engine/export/tables.hpp"
+#include "engine/export/verify_shapes.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/standings.hpp"
+#include "engine/store/task_files.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
@@ -210,7 +214,14 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   if (!entry) return tl::make_unexpected(entry.error());
   LauncherInput input = best.input(task, device);
   input.workloads = entry->workloads;
-  const auto data = verify_data(input);
+  std::vector<std::string> kernel_names;
+  std::vector<VerifyShape> shapes;
+  for (const BundledKernel& kernel : *kernels) {
+    std::ranges::move(verify_shapes(kernel.input(task, device), kernel.served, kernel_names.size()),
+                      std::back_inserter(shapes));
+    kernel_names.push_back(kernels->size() == 1 ? kernel.variant.manifest.name : std::to_string(kernel.id()));
+  }
+  const auto data = verify_data(input, kernel_names, shapes);
   if (!data) return tl::make_unexpected(data.error());
 
   Contents contents;
@@ -236,12 +247,23 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
       {"about", about_kernels(record, config.workloads, *kernels, entry->identity, request.portfolio,
                               request.runtime.installation.tasks)},
       {"kernel_rows", kernel_rows(*kernels)},
-      {"kernel_for", alone ? "\"\"" : "kernel_.kernel_for(arguments_)"},
+      {"several_kernels", alone ? "false" : "true"},
+      {"run_kernel", alone
+                         ? "kernel_(arguments_)"
+                         : "which < 0 ? kernel_(arguments_) : kernel_.call(std::size_t(which), arguments_)"},
+      {"kernel_for", alone ? "\"\""
+                           : "which < 0 ? kernel_.kernel_for(arguments_) : "
+                             "verify_data::kernel_names[std::size_t(which)]"},
+      {"specialisation_of",
+       alone ? "kernel_.specialisation_for(arguments_)"
+             : "which < 0 ? \"\" : kernel_.specialisation_for(std::size_t(which), arguments_)"},
       {"served",
        contents.specialisations == std::vector<std::string>{"any"}
            ? "every shape that the task and the kernel's\nmanifest (`requires`, `constraints`) accept"
            : fmt::format("shapes with these values compiled in: {}",
                          fmt::join(contents.specialisations, ", "))},
+      {"most_elements",
+       std::to_string(std::ranges::max(*kernels, {}, &BundledKernel::most_elements).most_elements)},
       {"target", name_of(config.target)},
       {"library", library},
       {"library_file", "lib" + library + ".so"},
@@ -265,6 +287,9 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   files["README.md"] = render(launcher::README_md, page);
   files["verify/verify.cpp"] = render(launcher::verify_cpp, values);
   files["verify/check.hpp"] = render(launcher::check_hpp, values);
+  files["verify/values.hpp"] = render(launcher::values_hpp, values);
+  files["verify/layout.hpp"] = render(launcher::layout_hpp, values);
+  files["verify/runner.hpp"] = render(launcher::runner_hpp, values);
   files["verify/bench.hpp"] = render(best.parts.bench, values);
   files["verify/data.hpp"] = *data;
   files["verify/reference_library.cpp"] = render(launcher::reference_library_cpp, values);
@@ -277,9 +302,11 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   files["contender/cultivar_contender.h"] = std::string(launcher::cultivar_contender_h);
   files[fmt::format("pytorch/cultivar_{}.py", task.name)] = render(launcher::pytorch_module_py, values);
   files[fmt::format("pytorch/test_cultivar_{}.py", task.name)] = render(launcher::pytorch_test_py, values);
-  for (const auto& [file, text] : facts.task_files.items())  // the oracle and its headers
-    if (file != "task.yaml" && file != kInPytorch && file.find('/') == std::string::npos)
-      files["verify/" + file] = text.get<std::string>();
+  for (const std::string& file : files_of_oracle([&](const std::string& name) -> std::optional<std::string> {
+         if (!facts.task_files.contains(name)) return std::nullopt;
+         return facts.task_files[name].get<std::string>();
+       }))
+    files["verify/" + file] = facts.task_files[file].get<std::string>();
   if (const std::string text = task_in_pytorch(facts, task.name, request.runtime); !text.empty())
     files["pytorch/task_in_pytorch.py"] = text;
   files["TABLE.md"] = table_page(name, device_of(facts), *kernels, request.portfolio);

@@ -8,6 +8,7 @@
 #include "embedded/launcher.hpp"
 #include "engine/export/cpp_expression.hpp"
 #include "engine/export/render.hpp"
+#include "evaluators/target/tensor_alignment.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
@@ -96,7 +97,16 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
   if (!accepted) return accepted;
   const auto places = workspace_places(input, "room(sizes)");
   if (!places) return places;
-  std::string prepare = *bound + *required + *places;
+  const auto names = specialisation_names(input, served, host_fact);
+  if (!names) return names;
+  std::string prepare =
+      *bound + fmt::format("    if (with_tensors && {}) return false;\n", nothing_to_compute(input.task)) +
+      *required;
+  prepare += "    if (with_tensors) {\n" +
+             tensor_checks(input, fmt::format("allocate it with operator new(bytes, std::align_val_t({}))",
+                                              kTensorAlignment)) +
+             "    }\n";
+  prepare += *places;
   for (std::size_t w = 0; w < manifest.workspace.size(); ++w)
     if (manifest.workspace[w].zero)
       prepare += fmt::format("    std::memset(places[{0}], 0, sizes[{0}]);\n", w);
@@ -123,11 +133,11 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
     }
   }
   if (!trouble.empty()) return failure("export", trouble);
-  prepare += choice_of_specialisation(input, served, bodies);
+  prepare += choice_of_specialisation(input, served, bodies) + "    return true;\n";
 
   auto values = launcher_values(input);
   values.insert({{"declarations", declarations},
-                 {"tensor_checks", tensor_checks(input.task, 1)},
+                 {"specialisation_names", *names},
                  {"members", argument_members(input)},
                  {"prepare", prepare},
                  {"accepts", *accepted}});

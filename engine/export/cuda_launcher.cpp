@@ -180,7 +180,14 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
   if (!required) return required;
   const auto accepted = acceptance(input, served, true, fact);
   if (!accepted) return accepted;
-  std::string prepare = *bound + *required;
+  const auto called = specialisation_names(input, served, fact);
+  if (!called) return called;
+  std::string prepare =
+      *bound + fmt::format("    if (!prepared_bytes && {}) return;\n", nothing_to_compute(input.task)) +
+      *required;
+  prepare += "    if (!prepared_bytes) {\n" +
+             tensor_checks(input, "copy it to memory of its own, which cudaMalloc aligns to 256") +
+             "    check_device(tensors);\n    }\n";
   prepare += "    std::size_t chosen = 0;\n";
   std::vector<std::string> bodies;
   for (std::size_t s = 0; s < served.size(); ++s) bodies.push_back(fmt::format("      chosen = {};\n", s));
@@ -215,7 +222,8 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
   for (const KernelLaunch& launch : manifest.launch) names.push_back("\"" + launch.kernel + "\"");
   auto values = launcher_values(input);
   values.insert({{"declarations", declarations},
-                 {"tensor_checks", tensor_checks(input.task, 64)},
+                 {"specialisation_names", *called},
+                 {"tensor_count", std::to_string(input.task.tensors.size())},
                  {"members", argument_members(input)},
                  {"architectures", fmt::format("{}", fmt::join(architectures, ", "))},
                  {"kernel_count", std::to_string(names.size())},

@@ -108,7 +108,7 @@ Expected<std::string> front_launcher_header(const LauncherInput& front,
   const FrontWords words = words_of(target, space(kernels.front()));
   const Dispatch dispatch = dispatch_of(task, kernels);
 
-  std::string includes, members, calls, preparations, acceptances, copies, rows;
+  std::string includes, members, calls, preparations, acceptances, specialisations, copies, rows;
   std::vector<std::string> initialisers, names, kinds, sizes;
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     const std::string arguments = fmt::format("as<{}::{}Arguments>(arguments)", space(kernels[k]), type);
@@ -117,6 +117,8 @@ Expected<std::string> front_launcher_header(const LauncherInput& front,
     calls += fmt::format("      case {0}: return kernel_{0}_({1}{2});\n", k, arguments, words.given);
     preparations += fmt::format("      case {0}: return kernel_{0}_.prepare({1});\n", k, arguments);
     acceptances += fmt::format("      case {0}: return kernel_{0}_.accepts({1});\n", k, arguments);
+    specialisations +=
+        fmt::format("      case {0}: return kernel_{0}_.specialisation_for({1});\n", k, arguments);
     initialisers.push_back(fmt::format("kernel_{}_({})", k, words.device));
     names.push_back('"' + kernels[k].name + '"');
   }
@@ -159,6 +161,8 @@ Expected<std::string> front_launcher_header(const LauncherInput& front,
                  {"kind_values", fmt::format("{}", fmt::join(kinds, " "))},
                  {"size_values", fmt::format("{}", fmt::join(sizes, " "))},
                  {"acceptances", acceptances},
+                 {"specialisation_names", specialisations},
+                 {"given", words.given},
                  {"copies", copies},
                  {"kernels", members}});
   return render(launcher::front_launcher_hpp, values);

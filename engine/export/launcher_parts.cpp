@@ -11,6 +11,7 @@
 #include "embedded/launcher.hpp"
 #include "engine/export/cpp_expression.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "evaluators/target/tensor_alignment.hpp"
 
 namespace cultivar {
 
@@ -134,7 +135,10 @@ std::map<std::string, std::string, std::less<>> launcher_values(const LauncherIn
           {"first_dimension", input.task.dimensions.front().name},
           {"first_tensor_comment", fmt::format(".{} = ...", input.task.tensors.front().name)},
           {"workspace_count", std::to_string(input.variant.manifest.workspace.size())},
-          {"expressions", std::string(launcher::expressions_hpp)}};
+          {"expressions", std::string(launcher::expressions_hpp)},
+          {"checks", std::string(launcher::checks_hpp)},
+          {"alignment", std::to_string(kTensorAlignment)},
+          {"most_elements", std::to_string(input.most_elements)}};
 }
 
 std::string_view pointee_of(Target target, Dtype dtype) {
@@ -161,20 +165,41 @@ std::string argument_members(const LauncherInput& input) {
   return members;
 }
 
-std::string tensor_checks(const Task& task, int alignment) {
-  std::string text;
-  for (const auto& tensor : task.tensors) {
+namespace {
+
+// The number of elements as a C++ expression of type double.
+std::string elements_of(const TensorSpec& tensor) {
+  std::vector<std::string> factors;
+  for (const std::string& dimension : tensor.shape) factors.push_back(variable(dimension));
+  return factors.empty() ? "1.0" : fmt::format("{}", fmt::join(factors, " * "));
+}
+
+}  // namespace
+
+std::string in_place_of(const Task&, const TensorSpec&) {
+  return {};
+}
+
+std::string nothing_to_compute(const Task& task) {
+  std::vector<std::string> tests;
+  for (const auto& tensor : task.tensors)
+    if (tensor.role == Role::output)
+      tests.push_back(fmt::format("arguments.{} == nullptr && {} == 0.0", tensor.name, elements_of(tensor)));
+  return fmt::format("{}", fmt::join(tests, " && "));
+}
+
+std::string tensor_checks(const LauncherInput& input, std::string_view remedy) {
+  std::string text = "    const place_t tensors[] = {\n";
+  for (const auto& tensor : input.task.tensors) {
+    const bool output = tensor.role == Role::output;
+    const std::string same = output ? in_place_of(input.task, tensor) : "";
     text += fmt::format(
-        "    if (arguments.{1} == nullptr) throw std::invalid_argument(\"{0}: the tensor {1} is null\");\n",
-        task.name, tensor.name);
-    if (alignment > 1)
-      text += fmt::format(
-          "    if (reinterpret_cast<std::uintptr_t>(arguments.{1}) % {2} != 0)\n"
-          "      throw std::invalid_argument(\"{0}: the tensor {1} must start at a multiple of {2} "
-          "bytes\");\n",
-          task.name, tensor.name, alignment);
+        "        {{\"{0}\", address_of(arguments.{0}), std::uint64_t({1}) * {2}, {3}, {4}}},\n", tensor.name,
+        elements_of(tensor), size_of(input.task.dtype(tensor, input.workloads.front())), output,
+        same.empty() ? "nullptr" : '"' + same + '"');
   }
-  return text;
+  return text + fmt::format("    }};\n    check_places(tensors, {}, \"{}\", \"{}\");\n", kTensorAlignment,
+                            input.task.name, remedy);
 }
 
 std::string binding(std::string_view name, std::string_view value) {
@@ -237,12 +262,16 @@ Expected<std::string> requirements(const LauncherInput& input, bool on_this_devi
   std::string text;
   for (const auto& dimension : input.task.dimensions) {  // kernels use 32-bit sizes
     const std::string name = variable(dimension.name);
-    text += fmt::format(
-        "    if (!({0} >= 1.0 && {0} <= 2147483647.0)) {1};\n", name,
-        refused(fmt::format(
-            "\"{}: {} is \" + std::to_string((long long)({})) + \", but must be from 1 to 2147483647\"", task,
-            dimension.name, name)));
+    text += fmt::format("    if (!({0} >= 1.0 && {0} <= 2147483647.0)) {1};\n", name,
+                        refused(fmt::format("\"{}: {} is \" + extent_text({})", task, dimension.name, name)));
   }
+  for (const auto& tensor : input.task.tensors)
+    text += fmt::format(
+        "    if (!({0} <= {1}.0)) {2};\n", elements_of(tensor), input.most_elements,
+        refused(fmt::format(
+            "\"{0}: the tensor {1} would have \" + std::to_string((long long)({2})) + \" elements, but "
+            "this kernel was checked only with up to {3} in a tensor: split the call\"",
+            task, tensor.name, elements_of(tensor), input.most_elements)));
   std::vector<std::pair<const Expression*, std::string>> all;
   for (const auto& relation : input.task.where)
     all.emplace_back(&relation, fmt::format("{}: needs {}", task, relation.text()));
@@ -310,6 +339,16 @@ Expected<std::string> acceptance(const LauncherInput& input, const std::vector<S
   std::vector<std::string> tests;
   for (const Specialisation& each : served) tests.push_back('(' + test_of(each) + ')');
   return fmt::format("{}{}    return {};\n", *bound, *required, fmt::join(tests, " ||\n           "));
+}
+
+Expected<std::string> specialisation_names(const LauncherInput& input,
+                                           const std::vector<Specialisation>& served,
+                                           std::string (*fact)(const std::string&, double)) {
+  auto text = name_bindings(input, fact);
+  if (!text) return text;
+  for (const Specialisation& each : served)
+    *text += fmt::format("    if ({}) return \"{}\";\n", test_of(each), each.suffix);
+  return *text + "    return nullptr;\n";
 }
 
 Expected<Plan> plan_of_each_launch(const LauncherInput& input) {

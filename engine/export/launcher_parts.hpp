@@ -1,6 +1,7 @@
 // The input of the launcher generators, and the generated parts that all targets share.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,12 +17,16 @@ struct Specialisation {
   std::vector<std::pair<std::string, double>> condition;  // specialized dimensions, parameters and lets
 };
 
+// No kernel is checked beyond this size unless its evaluation says so: offsets of 32 bits end here.
+inline constexpr std::int64_t kUsualElements = 2147483647;
+
 struct LauncherInput {
   const Task& task;
   const Variant& variant;
   const Facts& facts;               // of the machine the kernel was tuned on
   std::vector<Workload> workloads;  // not empty, all of one dtype
   std::string folder = {};          // in the bundle, with a slash at its end: that of one kernel of several
+  std::int64_t most_elements = kUsualElements;  // of a tensor, up to which the kernel was checked
 };
 
 // A kernel's identity in the names of generated symbols and namespaces, shared by the files of a bundle.
@@ -50,9 +55,18 @@ std::map<std::string, std::string, std::less<>> launcher_values(const LauncherIn
 std::string_view pointee_of(Target, Dtype);
 // The fields of the launcher's Arguments, with the task's defaults: dimensions, parameters, tensors.
 std::string argument_members(const LauncherInput&);
-// Generates checks that throw std::invalid_argument for a tensor that is null or not aligned to `alignment`
-// bytes.
-std::string tensor_checks(const Task&, int alignment);
+// The input that an output may overwrite because the task says so; empty: an output shares memory with
+// nothing. No task can say so yet.
+std::string in_place_of(const Task&, const TensorSpec& output);
+// An expression that is true if every output is empty and null: there is nothing to compute.
+std::string nothing_to_compute(const Task&);
+// Generates checks that throw std::invalid_argument for tensors that are null, not aligned to
+// kTensorAlignment or that overlap; they declare `tensors`, an array of the launcher's place_t. `remedy`: for
+// a tensor that is not aligned.
+std::string tensor_checks(const LauncherInput&, std::string_view remedy);
+// Statements that return the name of the specialization for `arguments`, or null.
+Expected<std::string> specialisation_names(const LauncherInput&, const std::vector<Specialisation>&,
+                                           std::string (*fact)(const std::string&, double));
 // The statement that defines one name, and those that define the names of dtypes, `dtype` and
 // `element_bytes`.
 std::string binding(std::string_view name, std::string_view value);
@@ -82,8 +96,16 @@ std::string choice_of_specialisation(const LauncherInput&, const std::vector<Spe
 Expected<std::string> acceptance(const LauncherInput&, const std::vector<Specialisation>&,
                                  bool on_this_device, std::string (*fact)(const std::string&, double));
 
-// The data header of verify.cpp and contender.cpp: the task's tensors, rows, workloads and tolerance.
-Expected<std::string> verify_data(const LauncherInput&);
+// A small shape on which the verifier runs one specialization of one of the bundle's kernels.
+struct VerifyShape {
+  std::size_t kernel = 0;
+  std::string specialisation;  // Specialisation::suffix
+  Workload workload;
+};
+// The data header of verify.cpp and contender.cpp: the task's tensors, rows, workloads, distributions and
+// tolerance. `kernels`: the names of the bundle's kernels.
+Expected<std::string> verify_data(const LauncherInput&, const std::vector<std::string>& kernels = {},
+                                  const std::vector<VerifyShape>& = {});
 
 // The plan of the first workload with each launch of the manifest exactly once, whatever `when` and `repeat`
 // say there.

@@ -7,6 +7,7 @@
 #include "engine/export/cpu_launcher.hpp"
 #include "engine/export/cuda_launcher.hpp"
 #include "evaluators/system/files.hpp"
+#include "evaluators/target/tensor_alignment.hpp"
 #include "evaluators/targets/cpu/traits.hpp"
 #include "evaluators/targets/cuda/traits.hpp"
 #include "evaluators/worker/services.hpp"
@@ -38,7 +39,8 @@ Expected<TargetParts> cpu_parts(const LauncherInput& input, const std::vector<Sp
       {"stream", ""},
       {"gap", "                              "},
       {"needs", ""},
-      {"alignment", "64"},  // the alignment of the device worker's buffers and of PyTorch's tensors
+      {"device_checks", ""},
+      {"alignment", std::to_string(kTensorAlignment)},
       {"target_files",
        "| `CMakeLists.txt` | the build: one object for each specialization, with tunables as macros |\n"}};
   return parts;
@@ -90,7 +92,10 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
       {"build_sources", fmt::format(" {}cubins.cpp", input.folder)},
       {"stream", ", stream"},
       {"gap", "                      "},
-      {"alignment", "256"},  // the alignment of every allocation of the CUDA runtime
+      {"alignment", std::to_string(kTensorAlignment)},
+      {"device_checks",
+       ";\n- that the tensors are memory of the GPU that the object was made for, and its context is "
+       "current"},
       {"needs",
        fmt::format("\nIt needs a GPU of {} and NVIDIA's driver, but neither a CUDA toolkit nor Cultivar.",
                    names)},

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "engine/export/cpp_expression.hpp"
 #include "engine/export/launcher_parts.hpp"
@@ -15,6 +16,7 @@ constexpr std::string_view types = R"(// The task as data for verify.cpp; genera
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cultivar_reference.hpp"
@@ -34,7 +36,9 @@ struct Tensor {
   bool derived = false;
 };
 // How an input of a workload is drawn; see configs/tasks/README.md of Cultivar.
-enum class Kind { normal, uniform, integers, permutation, lengths, offsets };
+enum class Kind {
+  normal, uniform, constant, spread, rising, outliers, hot, one_hot, same_rows, integers, permutation, lengths, offsets
+};
 struct Fill {
   Kind kind = Kind::normal;
   double a = 0, b = 1, instead = 0, share = 0;
@@ -52,20 +56,89 @@ struct Workload {
     return 1.0;
   }
 };
+// A small shape for one specialization of one kernel, an index into kernel_names.
+struct Shape {
+  int kernel;
+  const char* specialisation;
+  Workload workload;
+};
 
 )";
+
+std::string_view kind_name(Fill::Kind kind) {
+  static constexpr std::array<std::string_view, 13> names{
+      "normal",  "uniform",   "constant", "spread",      "rising",  "outliers", "hot",
+      "one_hot", "same_rows", "integers", "permutation", "lengths", "offsets"};
+  return names.at(static_cast<std::size_t>(kind));
+}
+
+int axis_of(const Fill& fill, const TensorSpec& tensor) {
+  const int rank = static_cast<int>(tensor.shape.size());
+  return fill.axis == kAllAxes ? -1 : fill.axis < 0 ? std::max(0, rank + fill.axis) : fill.axis;
+}
 
 // One for each tensor.
 std::string fills_of(const Task& task, const Workload& workload) {
   std::string text;
   for (const auto& tensor : task.tensors) {
     const Fill fill = task.fill(tensor.fill, workload);
-    const int rank = static_cast<int>(tensor.shape.size());
-    const int axis = fill.axis == kAllAxes ? -1 : fill.axis < 0 ? rank + fill.axis : fill.axis;
-    text += fmt::format("{{Kind::{}, {}, {}, {}, {}, {}}}, ", kind_of(fill), literal(fill.a), literal(fill.b),
-                        literal(fill.instead), literal(fill.share), axis);
+    text += fmt::format("{{Kind::{}, {}, {}, {}, {}, {}}}, ", kind_name(fill.kind), literal(fill.a),
+                        literal(fill.b), literal(fill.instead), literal(fill.share), axis_of(fill, tensor));
   }
   return text;
+}
+
+std::string workload_row(const Task& task, const Workload& workload) {
+  std::string numbers;
+  for (const auto& [name, value] : task.bindings(workload))
+    numbers += fmt::format("{{\"{}\", {}}}, ", name, literal(value));
+  return fmt::format(
+      "{{\"{}\", {{{}}}, {}, {{{}}}}}", workload.name, numbers,
+      literal(task.cost.report == Cost::Report::flops ? task.flops(workload) : task.bytes(workload)),
+      fills_of(task, workload));
+}
+
+// The stress cases: their names, and a function that returns what each replaces.
+Expected<std::string> stress_cases(const Task& task, Dtype dtype) {
+  std::string names, cases, trouble;
+  const auto number = [&](const std::optional<Expression>& of, double value) {
+    if (!of) return literal(value);
+    auto cpp = to_cpp(*of);
+    if (!cpp) trouble = cpp.error().message;
+    return cpp.value_or("0.0");
+  };
+  for (std::size_t s = 0; s < task.stress.size(); ++s) {
+    names += fmt::format("\"{}\", ", task.stress[s].name);
+    cases += fmt::format("    case {}: return {{", s);
+    for (std::size_t t = 0; t < task.tensors.size(); ++t) {
+      const auto found = task.stress[s].fills.find(task.tensors[t].name);
+      if (found == task.stress[s].fills.end()) continue;
+      const Fill& fill = found->second;
+      cases += fmt::format("{{{}, {{Kind::{}, {}, {}, {}, {}, {}}}}}, ", t, kind_name(fill.kind),
+                           number(fill.a_of, fill.a), number(fill.b_of, fill.b),
+                           number(fill.instead_of, fill.instead), literal(fill.share),
+                           axis_of(fill, task.tensors[t]));
+    }
+    cases += "};\n";
+  }
+  if (!trouble.empty()) return failure("export", trouble);
+  std::string bound = dtype_bindings(dtype);
+  const auto bind = [&](const auto& all) {
+    for (const auto& each : all)
+      bound += binding(each.name, fmt::format("workload.number(\"{}\")", each.name));
+  };
+  bind(task.dimensions);
+  bind(task.parameters);
+  for (const auto& [name, expression] : task.let)
+    bound += binding(name, fmt::format("workload.number(\"{}\")", name));
+  return fmt::format(
+      "const std::vector<const char*> stress_names{{{}}};\n"
+      "// The fills that a stress case replaces, by tensor.\n"
+      "inline std::vector<std::pair<std::size_t, Fill>> stress_fills(std::size_t which, [[maybe_unused]] "
+      "const Workload& workload) {{\n"
+      "    namespace expression = cultivar_export::expression;\n{}  switch (which) {{\n{}  }}\n  return "
+      "{{}};\n}}\n\n",
+      names, bound, cases);
 }
 
 // Statements that define each dimension and parameter as the given value or its default, and the values
@@ -90,12 +163,14 @@ Expected<std::string> numbers(const Task& task, Dtype dtype) {
 
 }  // namespace
 
-Expected<std::string> verify_data(const LauncherInput& input) {
+Expected<std::string> verify_data(const LauncherInput& input, const std::vector<std::string>& kernels,
+                                  const std::vector<VerifyShape>& shapes) {
   const auto& task = input.task;
   const Workload& first = input.workloads.front();
   std::string text(types);
-  text += fmt::format("const double factor = {}, floor_eps = {}, epsilon = {};\n", task.tolerance.factor,
-                      task.tolerance.floor_eps, accumulation_epsilon(first.dtype));
+  text += fmt::format("const Dtype dtype = Dtype::{};\n", name_of(first.dtype));
+  text += fmt::format("const double factor = {}, floor_eps = {};\n", task.tolerance.factor,
+                      task.tolerance.floor_eps);
   text += fmt::format(
       "inline double round_to_dtype(double value) {{ return cultivar::round_to(Dtype::{}, value); }}\n",
       name_of(first.dtype));
@@ -113,16 +188,17 @@ Expected<std::string> verify_data(const LauncherInput& input) {
     text += derived ? "}, true},\n" : "}},\n";
   }
   text += "};\nconst std::vector<Workload> workloads{\n";
-  for (const auto& workload : input.workloads) {
-    text += fmt::format("    {{\"{}\", {{", workload.name);
-    for (const auto& [name, value] : task.bindings(workload))
-      text += fmt::format("{{\"{}\", {}}}, ", name, literal(value));
-    text += fmt::format(
-        "}}, {}, {{{}}}}},\n",
-        literal(task.cost.report == Cost::Report::flops ? task.flops(workload) : task.bytes(workload)),
-        fills_of(task, workload));
-  }
+  for (const auto& workload : input.workloads) text += fmt::format("    {},\n", workload_row(task, workload));
+  text += "};\nconst std::vector<const char*> kernel_names{";
+  for (const std::string& name : kernels) text += fmt::format("\"{}\", ", name);
+  text += "};\nconst std::vector<Shape> shapes{\n";
+  for (const VerifyShape& shape : shapes)
+    text += fmt::format("    {{{}, \"{}\", {}}},\n", shape.kernel, shape.specialisation,
+                        workload_row(task, shape.workload));
   text += "};\n\n";
+  const auto stressed = stress_cases(task, first.dtype);
+  if (!stressed) return stressed;
+  text += *stressed;
 
   const auto bound = numbers(task, first.dtype);
   if (!bound) return bound;

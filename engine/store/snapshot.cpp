@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "engine/config/asking_settings.hpp"
+#include "engine/store/task_files.hpp"
 #include "evaluators/system/files.hpp"
 
 namespace cultivar {
@@ -27,20 +30,23 @@ std::string free_name(const json& files, const std::string& folder, const fs::pa
 Expected<Config> take_snapshot(const Config& config, const LoadedSources& loaded, const RunFolder& folder,
                                json& files) {
   constexpr std::size_t kLargest = 1 << 20;  // a task is text; larger data files are not copied
-  constexpr std::size_t kMostFiles = 256;
   files = json::object();
-  std::error_code ec;
-  for (const auto& entry : fs::directory_iterator(config.task_folder, ec)) {
-    std::error_code gone;
-    if (!entry.is_regular_file(gone)) continue;
-    const auto text = read_file(entry.path(), kLargest);
-    if (!text) continue;
-    files[entry.path().filename().string()] = *text;
-    if (files.size() > kMostFiles)
-      return failure("read task", fmt::format("{} holds more than {} files: keep only the task's own there",
-                                              config.task_folder.string(), kMostFiles));
-  }
-  if (ec) return failure("read task", config.task_folder.string() + ": " + ec.message());
+  const auto read = [&](const std::string& name) -> std::optional<std::string> {
+    std::error_code none;
+    const fs::path file = config.task_folder / name;
+    if (!fs::is_regular_file(file, none)) return std::nullopt;
+    auto text = read_file(file, kLargest);
+    return text ? std::optional(std::move(*text)) : std::nullopt;
+  };
+  // Nothing else that lies there: a configuration beside task.yaml may hold addresses that are nobody's
+  // business.
+  std::set<std::string> names = files_of_oracle(read);
+  names.insert({"task.yaml", "pytorch.py"});
+  for (const std::string& name : names)
+    if (const auto text = read(name)) files[name] = *text;
+  if (!files.contains("task.yaml"))
+    return failure("read task", fmt::format("{} cannot be read, or is larger than 1 MiB",
+                                            (config.task_folder / "task.yaml").string()));
 
   Config relative = config;
   const std::string& task_name = config.task->name;
@@ -62,6 +68,7 @@ Expected<Config> take_snapshot(const Config& config, const LoadedSources& loaded
     relative.asking.templates = task / "prompts";
     relative.asking.knowledge.clear();
     for (const fs::path& notes : config.asking.knowledge) {
+      std::error_code ec;
       for (const auto& entry : fs::directory_iterator(notes, ec))
         if (entry.path().extension() == ".md" && entry.path().filename() != "README.md")
           files["knowledge/" + entry.path().filename().string()] = read_file(entry.path()).value_or("");

@@ -139,6 +139,7 @@ void to_json(nlohmann::json& j, const Evaluation& e) {
   if (!e.contender_troubles.empty()) j["contender_troubles"] = e.contender_troubles;
   if (!e.exactness.empty()) j["exactness"] = e.exactness;
   if (e.checked) j["checked"] = *e.checked;
+  if (e.largest_elements > 0) j["largest_elements"] = e.largest_elements;
 }
 
 void from_json(const nlohmann::json& j, Evaluation& e) {
@@ -151,6 +152,7 @@ void from_json(const nlohmann::json& j, Evaluation& e) {
   e.contender_troubles = j.value("contender_troubles", e.contender_troubles);
   e.exactness = j.value("exactness", e.exactness);
   if (j.contains("checked")) e.checked = j.at("checked").get<Checked>();
+  e.largest_elements = j.value("largest_elements", e.largest_elements);
 }
 
 Evaluation rejection(Stage stage, std::string reason, std::string diagnostics) {

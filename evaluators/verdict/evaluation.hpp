@@ -116,6 +116,8 @@ struct Evaluation {
   std::vector<ContenderTrouble> contender_troubles = {};
   std::vector<Exactness> exactness = {};  // if requested; absent in older records
   std::optional<Checked> checked = {};    // absent if nothing ran, and in older records
+  // Of the largest tensor on which the kernel was found right; 0: not known, as in older records.
+  std::int64_t largest_elements = 0;
 
   bool measured() const { return verdict == Verdict::measured; }
   void add(ContenderTrouble);  // to the troubles and to the diagnostics

@@ -18,6 +18,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "evaluators/target/tensor_alignment.hpp"
+
 namespace cultivar {
 namespace {
 
@@ -161,7 +163,7 @@ void Arena::place(Placement placement) {
         offsets_[i] = page();
         break;
       case Placement::against_end:
-        offsets_[i] = (regions_[i].bytes - buffers_[i].bytes) / line * line;
+        offsets_[i] = (regions_[i].bytes - buffers_[i].bytes) / kTensorAlignment * kTensorAlignment;
         break;
     }
   }

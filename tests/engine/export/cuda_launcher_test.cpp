@@ -29,7 +29,8 @@ constexpr std::uint64_t tensor_place(std::size_t index) {
 
 // Calls the launcher with tensors at tensor_place(). A second argument: "given", in a workspace of its own;
 // "defaults", without what attention has defaults for; "null", without a tensor; "misplaced", with one that
-// begins at an odd place; "forgotten" and "huge": its size B; "many": softmax's R.
+// begins at an odd place; "inside": with one in another; "elsewhere": in another context; "forgotten" and
+// "huge": its size B; "many": softmax's R; "larger": more elements than offsets of 32 bits reach.
 constexpr const char* kMain = R"(
 #include "launcher.hpp"
 #include "data.hpp"
@@ -45,6 +46,8 @@ int main(int, char** argv) {
     const std::string how = argv[2] == nullptr ? "" : argv[2];
     if (how == "null") places.at(1) = nullptr;
     if (how == "misplaced") places.at(0) = static_cast<char*>(places.at(0)) + 32;
+    if (how == "inside") places.back() = static_cast<char*>(places.at(0)) + 64;
+    if (how == "elsewhere") cultivar_export::driver::api().CtxSetCurrent(&places);
     auto arguments = verify_data::bind(verify_data::workloads.at(std::size_t(std::atoi(argv[1]))), places);
     const auto leave_out = [](auto& all) {
       if constexpr (requires { all.scale.reset(); all.H_kv.reset(); all.S_kv.reset(); })
@@ -58,6 +61,11 @@ int main(int, char** argv) {
       if constexpr (requires { all.R = 0; }) all.R = 20000;
     };
     if (how == "many") lengthen(arguments);
+    const auto enlarge = [](auto& all) {
+      if constexpr (requires { all.R = 0; }) all.R = 1 << 20, all.C = 2048;
+    };
+    if (how == "larger") enlarge(arguments);
+    if (how == "larger" && kernel.accepts(arguments)) std::printf("accepted");
     if (how == "forgotten") resize(arguments, 0);
     if (how == "huge") resize(arguments, 1LL << 40);
     if (how != "given") {
@@ -359,13 +367,16 @@ BOOST_AUTO_TEST_CASE(what_is_not_given_has_the_tasks_default_and_a_tensor_that_i
     launcher.check(w, launcher.calls(w, {}, "defaults"));
   const auto null = launcher.calls(0, {}, "null");
   BOOST_TEST(null.result.exit == 3);
-  BOOST_TEST(null.result.err == "attention_forward: the tensor k is null\n");
+  BOOST_TEST(null.result.err ==
+             "attention_forward: the tensor k is null: pass the address of its 134217728 bytes\n");
   BOOST_TEST(null.others.empty());
-  for (const auto& [how, size] : {std::pair("forgotten", "0"), std::pair("huge", "1099511627776")}) {
+  for (const auto& [how, words] :
+       {std::pair("forgotten",
+                  "0: it was not set, or a tensor is empty, for which this kernel must not be called"),
+        std::pair("huge", "1099511627776, but must be from 1 to 2147483647")}) {
     const auto refused = launcher.calls(0, {}, how);
     BOOST_TEST(refused.result.exit == 3);
-    BOOST_TEST(refused.result.err ==
-               "attention_forward: B is " + std::string(size) + ", but must be from 1 to 2147483647\n");
+    BOOST_TEST(refused.result.err == "attention_forward: B is " + std::string(words) + "\n");
     BOOST_TEST(refused.others.empty());
   }
 }
@@ -427,6 +438,36 @@ BOOST_AUTO_TEST_CASE(exports_of_several_kernels_go_into_one_program) {
   BOOST_TEST(result.exit == 0, result.err);
 }
 
+BOOST_AUTO_TEST_CASE(
+    tensors_that_overlap_are_too_large_or_lie_elsewhere_are_refused_before_anything_is_asked) {
+  Launcher launcher(text_of("tests/kernels/cuda/honest_softmax.cu"), "softmax", {"cpu_quick"});
+  const auto says = [&](const std::string& how, const std::string& words,
+                        std::map<std::string, std::string> environment = {}) {
+    const auto refused = launcher.calls(0, environment, how);
+    BOOST_TEST(refused.result.exit == 3, how);
+    BOOST_TEST(refused.result.err.find(words) != std::string::npos, refused.result.err);
+    BOOST_TEST(refused.others.empty(), how);
+    BOOST_TEST(refused.result.out == "");
+  };
+  says("inside", "bytes from 0x70000040) overlaps the input x (");
+  says("larger",
+       "softmax: the tensor x would have 2147483648 elements, but this kernel was checked only with up to "
+       "2147483647 in "
+       "a tensor: split the call\n");
+  says("elsewhere",
+       "softmax: this object belongs to another CUDA context, that of GPU 0: use one object for each GPU, "
+       "and make its "
+       "GPU current before a call\n");
+  for (const auto& [memory, words] :
+       {std::pair("host", "memory of the host"), std::pair("unknown", "no memory that CUDA knows"),
+        std::pair("other", "memory of GPU 1")})
+    says("",
+         "softmax: the tensor x (at 0x70000000) is " + std::string(words) +
+             ", but must be memory of GPU 0: copy it there\n",
+         {{"RECORDED_DRIVER_MEMORY", memory}});
+  launcher.check(0, launcher.calls(0, {{"RECORDED_DRIVER_MEMORY", "managed"}}));
+}
+
 BOOST_AUTO_TEST_CASE(what_the_launcher_cannot_do_is_rejected_with_a_message) {
   Launcher launcher(kEverything, "softmax", {"cpu_holdout", "cpu_quick"});  // one of them is not claimed
   BOOST_TEST(launcher.workloads.size() == 3U);
@@ -440,7 +481,11 @@ BOOST_AUTO_TEST_CASE(what_the_launcher_cannot_do_is_rejected_with_a_message) {
              "the argument 'R * 3' of a kernel would be 60000.000000 for these sizes, which its type cannot "
              "represent\n");
   const auto misplaced = launcher.calls(0, {}, "misplaced");
-  BOOST_TEST(misplaced.result.err == "softmax: the tensor x must start at a multiple of 64 bytes\n");
+  BOOST_TEST(misplaced.result.err ==
+             "softmax: the tensor x must be aligned to 64 bytes, but begins at 0x70000020, 32 bytes behind "
+             "such a place: "
+             "copy it to memory of its own, which cudaMalloc aligns to 256\n");
+  BOOST_TEST(misplaced.others.empty());
   const auto no_driver = run_command({(launcher.folder / "main").string(), "0"});
   if (!fs::exists("/usr/local/nvidia/lib64/libcuda.so.1") && no_driver.exit != 0)
     BOOST_TEST(no_driver.err.find("libcuda.so.1") != std::string::npos, no_driver.err);

@@ -57,6 +57,7 @@ std::string listed(const T* values, std::size_t count) {
 }
 
 int context_tag = 0;
+void* current_context = nullptr;
 std::uint64_t maps_made = 0;
 
 }  // namespace
@@ -93,11 +94,27 @@ int cuDevicePrimaryCtxRetain(void** context, int) {
   return 0;
 }
 int cuCtxGetCurrent(void** context) {
-  *context = nullptr;
+  *context = current_context;
   return 0;
 }
 int cuCtxSetCurrent(void* context) {
-  return context == &context_tag ? 0 : 1;
+  current_context = context;
+  return 0;
+}
+// All memory is that of GPU 0, unless $RECORDED_DRIVER_MEMORY says "host", "unknown", "managed" or "other":
+// of GPU 1.
+int cuPointerGetAttributes(unsigned count, const int* attributes, void** values, unsigned long long) {
+  const char* const told = std::getenv("RECORDED_DRIVER_MEMORY");
+  const std::string memory = told ? told : "";
+  for (unsigned i = 0; i < count; ++i) {
+    if (attributes[i] == 2)
+      *static_cast<unsigned*>(values[i]) = memory == "unknown"                       ? 0
+                                           : memory == "host" || memory == "managed" ? 1
+                                                                                     : 2;
+    if (attributes[i] == 8) *static_cast<unsigned*>(values[i]) = memory == "managed";
+    if (attributes[i] == 9) *static_cast<int*>(values[i]) = memory == "other";
+  }
+  return 0;
 }
 int cuCtxGetDevice(int* device) {
   *device = 0;

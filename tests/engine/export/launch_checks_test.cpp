@@ -1,0 +1,150 @@
+// What an exported launcher asks of each call, and what it says where a call does not have it. The launcher
+// of a cpu kernel is built and called.
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+
+#include "engine/export/bundled_kernel.hpp"
+#include "engine/export/cpu_launcher.hpp"
+#include "evaluators/target/tensor_alignment.hpp"
+#include "support/command.hpp"
+#include "support/contains.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kTask = fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks/softmax";
+
+// Calls with 3 x 40 floats that are right except for what each line changes, and says what comes of it.
+constexpr const char* kCalls = R"(
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include "softmax.hpp"
+int main() {
+  using Arguments = cultivar_export::SoftmaxArguments;
+  cultivar_export::Softmax kernel(2);
+  float* const x = static_cast<float*>(std::aligned_alloc(4096, 8192));
+  float* const y = x + 1024;
+  for (int i = 0; i < 120; ++i) x[i] = float(i % 7) - 3, y[i] = 9;
+  const auto call = [&](const char* name, const Arguments& arguments) {
+    try {
+      kernel(arguments);
+      std::printf("%s: done, %s\n", name, std::abs(y[0] + y[39] - 9) < 1e-6 || y[0] == 9 ? "untouched" : "written");
+    } catch (const std::invalid_argument& error) {
+      std::printf("%s: %s\n", name, error.what());
+    }
+  };
+  call("empty", {.R = 0, .C = 40});
+  call("empty in one dimension", {.R = 3, .C = 0});
+  call("forgotten", {.C = 40, .x = x, .y = y});
+  call("negative", {.R = -1, .C = 40, .x = x, .y = y});
+  call("null", {.R = 3, .C = 40, .x = x});
+  call("misplaced", {.R = 3, .C = 40, .x = x, .y = y + 12});
+  call("in place", {.R = 3, .C = 40, .x = x, .y = x});
+  call("overlapping", {.R = 3, .C = 40, .x = x, .y = x + 112});
+  call("side by side", {.R = 3, .C = 32, .x = x, .y = x + 96});
+  for (int i = 0; i < 120; ++i) x[i] = float(i % 7) - 3;
+  call("large", {.R = 1 << 20, .C = 2048, .x = x, .y = y});
+  call("right", {.R = 3, .C = 40, .x = x, .y = y});
+  std::printf("accepts %d %d %d %d %d\n", kernel.accepts({.R = 3, .C = 40}), kernel.accepts({.R = 0, .C = 40}),
+              kernel.accepts({.R = 1 << 20, .C = 2047}), kernel.accepts({.R = 1 << 20, .C = 2048}),
+              kernel.accepts({.R = (1 << 20) + 1, .C = 2048}));
+  std::printf("specialization %s\n", kernel.specialisation_for({.R = 3, .C = 40}));
+  // The checks alone: the least of several measurements, on a busy machine as well.
+  double least = 1e9;
+  for (int round = 0; round < 200; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 100; ++i) {
+      const cultivar_export::place_t tensors[] = {{"x", cultivar_export::address_of(x) + 64u * unsigned(i % 2), 480, false, nullptr},
+                                                  {"y", cultivar_export::address_of(y), 480, true, nullptr}};
+      cultivar_export::check_places(tensors, 64, "softmax", "");
+      asm volatile("" ::: "memory");
+    }
+    least = std::min(least, std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / 100);
+  }
+  std::printf("cost %.1f ns\n", least);
+}
+)";
+
+struct Launcher {
+  Task task = load_task(kTask);
+  Variant naive = load_variant(kTask / "seeds/naive.cpp", task);
+  Facts facts{{"num_cores", 2.0}, {"l1_bytes", 32768.0}, {"l2_bytes", 1048576.0}, {"l3_bytes", 33554432.0}};
+  TemporaryFolder folder;
+
+  // What the calls print, of a kernel that was checked with up to this many elements.
+  std::string called(std::int64_t most_elements) {
+    const LauncherInput input{task, naive, facts, task.workloads("cpu_quick")->workloads, "", most_elements};
+    const auto header = cpu_launcher_header(input, specialisations(input));
+    BOOST_REQUIRE_MESSAGE(header, (header ? "" : header.error().message));
+    write_text(folder / "softmax.hpp", *header);
+    write_text(folder / "calls.cpp", kCalls);
+    const std::string program = (folder / "calls").string();
+    const auto built =
+        run_command({"g++", "-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror",
+                     "-Dsoftmax=softmax__" + short_identity(naive) + "_any", "-x", "c++",
+                     (kTask / "seeds/naive.cpp").string(), "-c", "-o", (folder / "kernel.o").string()},
+                    {.folder = folder.path(), .environment = {}, .deadline_s = 200.0});
+    BOOST_REQUIRE_MESSAGE(built.exit == 0, built.err);
+    const auto linked = run_command(
+        {"g++", "-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", (folder / "calls.cpp").string(),
+         (folder / "kernel.o").string(), "-lpthread", "-o", program},
+        {.folder = folder.path(), .environment = {}, .deadline_s = 200.0});
+    BOOST_REQUIRE_MESSAGE(linked.exit == 0, linked.err);
+    const auto result = run_command({program});
+    BOOST_TEST(result.exit == 0, result.err);
+    return result.out;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(launch_checks, Launcher)
+
+BOOST_AUTO_TEST_CASE(a_call_that_is_not_as_the_kernel_was_checked_is_answered_with_a_sentence) {
+  const std::string said = called(kUsualElements);
+  for (const char* line :
+       {"empty: done, untouched\n", "empty in one dimension: done, untouched\n",
+        "forgotten: softmax: R is 0: it was not set, or a tensor is empty, for which this kernel must not be "
+        "called\n",
+        "negative: softmax: R is -1, but must be from 1 to 2147483647\n",
+        "null: softmax: the tensor y is null: pass the address of its 480 bytes\n",
+        "misplaced: softmax: the tensor y must be aligned to 64 bytes, but begins at 0x",
+        ", 48 bytes behind such a place: allocate it with operator new(bytes, std::align_val_t(64))\n",
+        "in place: softmax: the output y (480 bytes from 0x", ") overlaps the input x (480 bytes from 0x",
+        "): give it memory of its own\n", "overlapping: softmax: the output y (480 bytes from 0x",
+        "side by side: done, ", "right: done, written\n",
+        "large: softmax: the tensor x would have 2147483648 elements, but this kernel was checked only with "
+        "up to "
+        "2147483647 in a tensor: split the call\n",
+        "accepts 1 0 1 0 0\n", "specialization any\n"})
+    BOOST_TEST(contains(said, line), line << " is not in\n" << said);
+  const double cost = std::stod(said.substr(said.find("cost ") + 5));
+  BOOST_TEST(cost < 100.0);  // a few ns on an idle machine
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_that_was_right_beyond_32_bits_accepts_as_much_as_it_was_checked_with) {
+  const std::string said = called(std::int64_t{1} << 31);
+  BOOST_TEST(contains(said, "accepts 1 0 1 1 0\n"), said);
+}
+
+BOOST_AUTO_TEST_CASE(the_greatest_of_both_evaluations_counts_and_old_ones_checked_up_to_32_bits) {
+  Evaluation old, measured, confirmed;
+  measured.largest_elements = 1 << 20;
+  confirmed.largest_elements = (std::int64_t{1} << 31) + 131072;
+  BOOST_TEST(most_elements(nullptr, nullptr) == 2147483647);
+  BOOST_TEST(most_elements(&old, nullptr) == 2147483647);
+  BOOST_TEST(most_elements(&measured, &old) == 2147483647);
+  BOOST_TEST(most_elements(&measured, &confirmed) == 2147614720);
+  BOOST_TEST(most_elements(&confirmed, nullptr) == 2147614720);
+  BOOST_TEST(!nlohmann::json(old).contains("largest_elements"));
+  BOOST_TEST(nlohmann::json(confirmed).get<Evaluation>().largest_elements == 2147614720);
+  BOOST_TEST(nlohmann::json(old).get<Evaluation>().largest_elements == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
