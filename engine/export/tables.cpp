@@ -82,6 +82,11 @@ std::vector<std::vector<std::string>> exactness_rows(const Evaluation& evaluatio
       rows.front().push_back(fmt::format(fmt::runtime(what), name));
   for (const Exactness& e : evaluation.exactness) {
     const auto figures = [](const RelativeError& error) {
+      const std::string whole_numbers = error.integers == 0 ? ""
+                                        : error.wrong > 0   ? fmt::format("{} wrong", error.wrong)
+                                                            : "exact";
+      if (error.wrong > 0 || (error.integers > 0 && error.max == 0.0))
+        return std::vector{whole_numbers, whole_numbers};
       return std::vector{fmt::format("{:.3g}", error.rms), fmt::format("{:.3g}", error.max)};
     };
     std::vector<std::string> cells{e.distribution};

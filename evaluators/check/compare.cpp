@@ -65,13 +65,21 @@ class OutputCheck {
                       {std::max(legal.max, 0.5 * unit * all.reference_max),
                        std::max(legal.rms(), 0.25 * unit * all.reference_rms())},
                       {least * all.reference_max, least * all.reference_rms()}};
-    if (all.wrong_non_finite > 0) told.error = {kInfinity, kInfinity};
+    if (!is_floating(output_.dtype)) {
+      told.wrong = all.wrong_non_finite, told.integers = all.count;
+      told.error = told.floor = {};
+    } else if (all.wrong_non_finite > 0) {
+      told.error = {kInfinity, kInfinity};
+    }
     for (double* part : {&told.legal.max, &told.legal.rms})  // all exact values are zero
       *part = std::max(*part, std::numeric_limits<double>::min());
     return told;
   }
 
   std::string reason() const {
+    if (!is_floating(output_.dtype))
+      return fmt::format("{} has {} wrong of {} compared whole numbers", output_.name, wrong_non_finite_,
+                         rows_.size() * row_size());
     const std::int64_t bad = std::count_if(ratios_.begin(), ratios_.end(), [](double r) { return r > 1.0; });
     if (bad == 0)
       return fmt::format("{} differs from the oracle by {:.3g} x the allowed error", output_.name, whole_);
@@ -92,6 +100,11 @@ class OutputCheck {
     return span_.value + i * width + output_.first_element + e;
   }
   double got(std::size_t i, std::size_t e) const { return read_.element(rows_[i], e); }
+  bool right(double got, double want, double allowed) const {
+    if (!is_floating(output_.dtype)) return got == want || got == round_to(output_.dtype, want);
+    return std::isfinite(got) && std::isfinite(want) ? std::abs(got - want) <= allowed
+                                                     : same_non_finite(got, want);
+  }
 
   // Of the output, or of the rounding model.
   std::vector<ErrorSums> errors_of_blocks(const std::vector<double>* rounded) const {
@@ -135,8 +148,10 @@ std::string OutputCheck::element_line(std::string_view which, std::size_t i, std
                                       double allowed) const {
   const double value = got(i, e);
   const double error = std::abs(value - want(i, e));
-  std::string line = fmt::format("{}: {} got {:.9g}, expected {:.9g}", which,
-                                 layout_.describe(output_, read_.place(rows_[i], e)), value, want(i, e));
+  const std::string place = layout_.describe(output_, read_.place(rows_[i], e));
+  if (!is_floating(output_.dtype))
+    return fmt::format("{}: {} got {:.17g}, expected {:.17g}\n", which, place, value, want(i, e));
+  std::string line = fmt::format("{}: {} got {:.9g}, expected {:.9g}", which, place, value, want(i, e));
   if (std::isfinite(error)) line += fmt::format(" (error {:.3g}, allowed {:.3g})", error, allowed);
   return line + "\n";
 }
@@ -201,8 +216,7 @@ std::string OutputCheck::diagnostics() const {
       for (std::size_t e = 0; e < row_size(); ++e) {
         const double value = got(i, e), expected = want(i, e);
         const bool finite = std::isfinite(value) && std::isfinite(expected);
-        if (finite ? std::abs(value - expected) <= allowed_max_[b] : same_non_finite(value, expected))
-          continue;
+        if (right(value, expected, allowed_max_[b])) continue;
         const double badness = finite ? ratio_of(std::abs(value - expected), allowed_max_[b]) : kInfinity;
         if (pattern.wrong == 0) first_i = i, first_e = e, first_block = b;
         if (badness > worst) worst = badness, worst_i = i, worst_e = e, worst_block = b;
@@ -215,15 +229,19 @@ std::string OutputCheck::diagnostics() const {
         "{}: the RMS error is too large ({:.3g} x the allowed error) although no single element is far off: "
         "precision is lost everywhere, as with a low-precision type or a coarse approximation\n",
         output_.name, std::max(whole_, *std::max_element(ratios_.begin(), ratios_.end())));
-  std::string text = fmt::format(
-      "{}: {} of {} compared elements are wrong; allowed error = {:g} x permitted rounding error + {:g} "
-      "eps({}) x the largest\n",
-      output_.name, pattern.wrong, rows_.size() * row_size(), tolerance_.factor, tolerance_.floor_eps,
-      size_of(output_.dtype) == 8 ? "f64" : "f32");
+  std::string text = fmt::format("{}: {} of {} compared elements are wrong; ", output_.name, pattern.wrong,
+                                 rows_.size() * row_size());
+  if (is_floating(output_.dtype))
+    text += fmt::format("allowed error = {:g} x permitted rounding error + {:g} eps({}) x the largest\n",
+                        tolerance_.factor, tolerance_.floor_eps, size_of(output_.dtype) == 8 ? "f64" : "f32");
+  else
+    text +=
+        "whole numbers must be the oracle's, or right by is_right_index of reference.cpp, if it defines "
+        "that\n";
   text += element_line("first wrong element", first_i, first_e, allowed_max_[first_block]);
   if (worst_i != first_i || worst_e != first_e)
     text += element_line("worst element", worst_i, worst_e, allowed_max_[worst_block]);
-  if (wrong_non_finite_ > 0)
+  if (wrong_non_finite_ > 0 && is_floating(output_.dtype))
     text += fmt::format("{} elements are NaN or infinite where the oracle is finite, or vice versa\n",
                         wrong_non_finite_);
   return text + pattern.describe(layout_.group(output_), static_cast<std::int64_t>(row_size()));
@@ -234,6 +252,14 @@ std::string OutputCheck::diagnostics() const {
 Comparison compare(const Task& task, const RowLayout& layout, std::span<const std::vector<std::byte>> outputs,
                    const ExpectedRows& expected) {
   Comparison result;
+  if (expected.right_indices && has_integers(layout)) {
+    std::vector<double> exact(expected.exact.begin(), expected.exact.end());
+    accept_right_indices(layout, outputs, expected.rows, exact, expected.right_indices);
+    ExpectedRows decided = expected;
+    decided.exact = exact;
+    decided.right_indices = {};
+    return compare(task, layout, outputs, decided);
+  }
   std::vector<double> rounded;
   std::vector<LegalError> wider;
   bool asked = false;
@@ -263,6 +289,14 @@ std::vector<OutputErrors> output_errors(const Task& task, const RowLayout& layou
                                         std::span<const std::vector<std::byte>> outputs,
                                         const ExpectedRows& expected, const std::vector<double>& rounded) {
   std::vector<OutputErrors> all;
+  if (expected.right_indices && has_integers(layout)) {
+    std::vector<double> exact(expected.exact.begin(), expected.exact.end());
+    accept_right_indices(layout, outputs, expected.rows, exact, expected.right_indices);
+    ExpectedRows decided = expected;
+    decided.exact = exact;
+    decided.right_indices = {};
+    return output_errors(task, layout, outputs, decided, rounded);
+  }
   for (std::size_t t = 0; t < layout.outputs().size(); ++t)
     all.push_back(OutputCheck(task, layout, layout.outputs()[t], outputs[t], expected).errors(rounded));
   return all;

@@ -2,7 +2,8 @@
 // R the error of the permitted ("legal") roundings, for the maximum and the RMS, over everything compared and
 // over each block of rows, so that no part of the elements may be arbitrarily wrong. The maximum of R is at
 // least half a unit in the last place of the largest value. Non-finite values must be exactly where the
-// oracle has them.
+// oracle has them. Outputs of whole numbers must have the oracle's numbers exactly, or others that the task's
+// is_right_index calls right.
 #pragma once
 
 #include <functional>
@@ -23,6 +24,9 @@ struct BlockErrors {
   std::vector<LegalError> blocks;
 };
 
+// Of each answer that is not the oracle's, whether it is right as well (Oracle::index_rule). Empty: none is.
+using RightIndices = std::function<std::vector<bool>(std::span<const IndexAnswer>)>;
+
 // What is compared: rows in increasing order; rows of a group with equal row / block_rows form a block.
 struct ExpectedRows {
   std::span<const std::int64_t> rows;
@@ -34,6 +38,7 @@ struct ExpectedRows {
   std::function<std::vector<LegalError>()> wider = {};
   std::vector<BlockErrors> least = {};  // by output; R is at least this
   std::int64_t block_rows = 0;          // 0: the task's value
+  RightIndices right_indices = {};
 };
 
 // The same for rows whose values together would take gigabytes: they are computed piece by piece. Blocks have
@@ -52,6 +57,7 @@ struct RowsInPieces {
   };
   std::function<std::optional<Similar>()> similar = {};
   std::size_t elements = std::size_t{4} << 20;  // of a piece
+  RightIndices right_indices = {};
 };
 
 // R of these rows, by output.
@@ -62,6 +68,8 @@ std::vector<LegalError> legal_errors(const RowLayout&, std::span<const std::int6
 // exact values to the output's type costs, and the floor that the tolerance adds.
 struct OutputErrors {
   LegalError error, legal, floor;
+  // Of an output of whole numbers, whose errors above are all 0: how many are wrong, of how many.
+  std::int64_t wrong = 0, integers = 0;
 };
 // By output; `rounded`: the rows by the rounding model, or the exact ones if the task has none. An error is
 // infinite if a value is not finite where the oracle is, or vice versa.

@@ -143,6 +143,7 @@ Comparison compare_whole(const Task& task, const RowLayout& layout,
       return rounded;
     };
   whole.least = std::move(least);
+  whole.right_indices = expected.right_indices;
   return compare(task, layout, outputs, whole);
 }
 
@@ -176,6 +177,8 @@ Comparison compare_in_pieces(const Task& task, const RowLayout& layout,
   std::size_t unmodeled = 0;  // pieces before the first one that needed the model
   for (const RowSpan& piece : pieces) {
     compute(expected.exact, piece, exact);
+    accept_right_indices(layout, outputs, expected.rows.subspan(piece.first, piece.last - piece.first), exact,
+                         expected.right_indices);
     for (RowErrors& check : checks) check.add(piece, exact);
     if (!modeling && worst(piece) > 1.0) {
       if (expected.wider && !std::exchange(widened, true)) wider = expected.wider();

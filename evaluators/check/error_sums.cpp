@@ -63,6 +63,12 @@ void ErrorSums::add(double got, double want) {
   ++count;
 }
 
+void ErrorSums::add_integers(Dtype dtype, std::span<const double> got, std::span<const double> want) {
+  for (std::size_t i = 0; i < got.size(); ++i)
+    if (got[i] != want[i] && got[i] != round_to(dtype, want[i])) ++wrong_non_finite;
+  count += static_cast<std::int64_t>(got.size());
+}
+
 void ErrorSums::add(const ErrorSums& other) {
   max = std::max(max, other.max);
   reference_max = std::max(reference_max, other.reference_max);
@@ -145,7 +151,10 @@ ErrorSums OutputRows::errors(std::int64_t row, std::span<const double> exact) co
   for (std::size_t e = 0; e < row_size(); e += kPart) {
     const std::span<double> values = std::span(part).first(std::min(kPart, row_size() - e));
     decode_part(row, e, values);
-    sums.add(values, exact.subspan(e, values.size()));
+    if (is_floating(output_.dtype))
+      sums.add(values, exact.subspan(e, values.size()));
+    else
+      sums.add_integers(output_.dtype, values, exact.subspan(e, values.size()));
   }
   return sums;
 }

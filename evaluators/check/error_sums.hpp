@@ -15,11 +15,15 @@ bool same_non_finite(double a, double b);
 double ratio_of(double error, double allowed);
 
 struct ErrorSums {
+  // `wrong_non_finite`: values of which one is not finite and that are not equal; of outputs of whole
+  // numbers, values that are not equal.
   double max = 0.0, square_sum = 0.0, reference_max = 0.0, reference_square_sum = 0.0;
   std::int64_t count = 0, wrong_non_finite = 0;
 
   void add(std::span<const double> got, std::span<const double> want);
   void add(double got, double want);
+  // Of an output of whole numbers, to which the oracle's values are rounded.
+  void add_integers(Dtype, std::span<const double> got, std::span<const double> want);
   void add(const ErrorSums& other);
   double rms() const;
   double reference_rms() const;
@@ -60,6 +64,12 @@ class OutputRows {
   std::span<const std::byte> bytes_;
   bool contiguous_;  // the elements of a row lie side by side
 };
+
+// Wherever the kernel's whole number is not the oracle's but right as well, writes it in place of the
+// oracle's. `exact`: the values of these rows. Stops asking once an answer is wrong.
+void accept_right_indices(const RowLayout&, std::span<const std::vector<std::byte>> outputs,
+                          std::span<const std::int64_t> rows, std::span<double> exact, const RightIndices&);
+bool has_integers(const RowLayout&);
 
 // Calls of(i) for each row i of that many, with several threads if there are many elements.
 void for_each_row(std::size_t rows, std::size_t elements, const std::function<void(std::size_t)>& of);

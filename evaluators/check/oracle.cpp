@@ -217,6 +217,15 @@ Expected<OracleLibrary> OracleLibrary::build(const Task& task, const fs::path& c
                    fmt::format("{}/reference.cpp does not define extern \"C\" void reference_row(const "
                                "ReferenceArgs&, std::int64_t row, double* out)",
                                task.folder.string()));
+  const bool whole_numbers = std::ranges::any_of(task.tensors, [&](const TensorSpec& t) {
+    return t.role == Role::output &&
+           (t.dtype ? !is_floating(*t.dtype) : !std::ranges::all_of(task.dtypes, is_floating));
+  });
+  if (whole_numbers) {
+    const Expected<bool> ruled = defines_apart({library.file_, "is_right_index"});
+    if (!ruled) return tl::make_unexpected(ruled.error());
+    library.has_index_rule_ = *ruled;
+  }
   if (task.derived) {
     const Expected<bool> derives = defines_apart({library.file_, "derive_row"});
     if (!derives) return tl::make_unexpected(derives.error());
@@ -343,6 +352,19 @@ void decode_inputs(const Task& task, const Workload& workload, Inputs& inputs, b
 
 }  // namespace
 
+namespace {
+
+// Tensors that are hot along the same dimension are so at the same index: products of the two large factors
+// are what such a distribution is for.
+std::optional<std::uint64_t> shared_place(const Fill& fill, const TensorSpec& tensor, std::uint64_t seed) {
+  const int rank = static_cast<int>(tensor.shape.size());
+  if (fill.kind != Fill::Kind::hot || rank == 0 || fill.axis == kAllAxes) return std::nullopt;
+  const int axis = std::clamp(fill.axis < 0 ? rank + fill.axis : fill.axis, 0, rank - 1);
+  return derive_seed(seed, "hot " + tensor.shape[static_cast<std::size_t>(axis)]);
+}
+
+}  // namespace
+
 Inputs make_inputs(const OracleLibrary* library, const Task& task, const Workload& workload,
                    std::uint64_t seed, const std::map<std::string, Fill>& fills,
                    std::optional<std::uint64_t> mixture) {
@@ -365,9 +387,9 @@ Inputs make_altered_inputs(const OracleLibrary* library, const Task& task, const
     const auto replaced = fills.find(tensor.name);
     std::vector<std::byte>& bytes = inputs.bytes.emplace_back(task.bytes_of(tensor, workload));
     if (task.is_derived(tensor.name)) continue;
-    fill_tensor(task.fill(replaced == fills.end() ? tensor.fill : replaced->second, workload),
-                derive_seed(seed, tensor.name), task.shape(tensor, workload), task.dtype(tensor, workload),
-                bytes);
+    const Fill fill = task.fill(replaced == fills.end() ? tensor.fill : replaced->second, workload);
+    fill_tensor(fill, derive_seed(seed, tensor.name), task.shape(tensor, workload),
+                task.dtype(tensor, workload), bytes, shared_place(fill, tensor, seed));
   }
   if (alter) inputs.mixture = alter(inputs.bytes);
   decode_inputs(task, workload, inputs, true);
@@ -394,7 +416,9 @@ Oracle::Oracle(const OracleLibrary& library, const Task& task, const Workload& w
       layout_(task, workload),
       round_(rounding_of(workload.dtype)),
       rounds_to_(type_of(workload.dtype)),
-      threads_(threads) {
+      threads_(threads),
+      permitted_unit_(0.5 * task.tolerance.factor * epsilon_of(workload.dtype) +
+                      task.tolerance.floor_eps * accumulation_epsilon(workload.dtype)) {
   for (const TensorSpec& tensor : task.tensors) {
     if (tensor.role != Role::input) continue;
     input_names_.push_back(tensor.name);
@@ -425,38 +449,80 @@ std::vector<double, HugePages<double>> Oracle::derived(const RowLayout& derived,
   return out;
 }
 
+// What the functions of reference.cpp receive, by group of rows.
+struct Oracle::Arguments {
+  Arguments(const Oracle& oracle, const RowLayout& layout, const InputView& inputs)
+      : tensors(oracle.input_names_.size()), numbers(oracle.numbers_.size()) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const auto& shape = oracle.shapes_[i];
+      tensors[i] = {oracle.input_names_[i].c_str(), inputs.values[i], shape.data(),
+                    static_cast<int>(shape.size())};
+      if (inputs.stored.empty()) continue;
+      tensors[i].stored = inputs.stored[i];
+      tensors[i].stored_as = oracle.types_[i];
+    }
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      numbers[i] = {oracle.numbers_[i].first.c_str(), oracle.numbers_[i].second};
+    for (const RowGroup& group : layout.groups())
+      args.push_back({tensors.data(), static_cast<int>(tensors.size()), numbers.data(),
+                      static_cast<int>(numbers.size()), oracle.round_, group.output.c_str(),
+                      oracle.rounds_to_});
+  }
+  std::vector<ReferenceTensor> tensors;
+  std::vector<ReferenceNumber> numbers;
+  std::vector<ReferenceArgs> args;
+};
+
 void Oracle::compute(RowFunction function, const RowLayout& layout, const InputView& inputs,
                      std::span<const std::int64_t> rows, std::span<double> out) const {
-  std::vector<ReferenceTensor> tensors(input_names_.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    tensors[i] = {input_names_[i].c_str(), inputs.values[i], shapes_[i].data(),
-                  static_cast<int>(shapes_[i].size())};
-    if (inputs.stored.empty()) continue;
-    tensors[i].stored = inputs.stored[i];
-    tensors[i].stored_as = types_[i];
-  }
-  std::vector<ReferenceNumber> numbers(numbers_.size());
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] = {numbers_[i].first.c_str(), numbers_[i].second};
-  std::vector<ReferenceArgs> args;  // by group
-  for (const RowGroup& group : layout.groups())
-    args.push_back({tensors.data(), static_cast<int>(tensors.size()), numbers.data(),
-                    static_cast<int>(numbers.size()), round_, group.output.c_str(), rounds_to_});
+  const Arguments of(*this, layout, inputs);
   std::vector<OracleRow> calls;
   calls.reserve(rows.size());
   std::size_t values = 0;
   for (const std::int64_t row : rows) {
     const RowGroup& group = layout.group_of(row);
     calls.push_back(
-        {&args[static_cast<std::size_t>(&group - layout.groups().data())], row - group.first, values});
+        {&of.args[static_cast<std::size_t>(&group - layout.groups().data())], row - group.first, values});
     values += static_cast<std::size_t>(group.elements);
   }
-  if (const auto call = library_.here(function)) {
+  call(function, calls, out);
+}
+
+std::vector<bool> Oracle::right(const InputView& inputs, std::span<const IndexAnswer> answers) const {
+  const Arguments of(*this, layout_, inputs);
+  std::vector<OracleRow> calls;
+  std::vector<IndexAnswer> asked(answers.begin(), answers.end());
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    asked[i].unit = permitted_unit_;
+    const auto output = std::ranges::find(layout_.outputs(), answers[i].output, &OutputLayout::name);
+    calls.push_back({&of.args[output->group], answers[i].row, i, &asked[i]});
+  }
+  std::vector<double> verdicts(answers.size());
+  call(library_.index_rule(), calls, verdicts);
+  std::vector<bool> right;
+  for (const double verdict : verdicts) right.push_back(verdict == 1.0);
+  return right;
+}
+
+std::function<std::vector<bool>(std::span<const IndexAnswer>)> Oracle::index_rule(
+    const InputView& inputs) const {
+  if (library_.index_rule() == nullptr) return {};
+  return [this, inputs](std::span<const IndexAnswer> answers) { return right(inputs, answers); };
+}
+
+void Oracle::call(RowFunction function, std::span<const OracleRow> calls, std::span<double> out) const {
+  if (const auto here = library_.here(function)) {
     tbb::task_arena arena(threads_);
     arena.execute([&] {
       tbb::parallel_for(std::size_t{0}, calls.size(), [&](std::size_t i) {
         if (gives_way_) lower_priority();
-        call(*calls[i].args, calls[i].row, out.data() + calls[i].value);
+        const OracleRow& each = calls[i];
+        if (each.answer == nullptr)
+          here(*each.args, each.row, out.data() + each.value);
+        else
+          out[each.value] =
+              reinterpret_cast<IndexRule>(reinterpret_cast<void*>(here))(*each.args, *each.answer) ? 1.0
+                                                                                                   : 0.0;
       });
     });
     return;

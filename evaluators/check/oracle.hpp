@@ -24,6 +24,8 @@ struct LegalError {
   double max = 0.0, rms = 0.0;
 };
 
+struct OracleRow;  // oracle_process.hpp
+
 // A function of reference.cpp by its name, which the library owns; null if reference.cpp lacks it.
 using RowFunction = const char*;
 
@@ -39,6 +41,8 @@ class OracleLibrary {
   RowFunction exact() const { return "reference_row"; }
   // nullptr if the task does not model roundings
   RowFunction rounded() const { return has_rounded_ ? "reference_row_rounded" : nullptr; }
+  // nullptr if every whole number must be the oracle's
+  RowFunction index_rule() const { return has_index_rule_ ? "is_right_index" : nullptr; }
   RowFunction control(const std::string& name) const;  // nullptr if reference.cpp lacks control_<name>
   const std::filesystem::path& file() const { return file_; }
   // The function itself if it may be called in this process; otherwise null.
@@ -54,7 +58,7 @@ class OracleLibrary {
   std::shared_ptr<void> handle_;  // null if its functions are called elsewhere
   std::shared_ptr<ControlNames> controls_;
   std::filesystem::path folder_, file_;
-  bool has_rounded_ = false;
+  bool has_rounded_ = false, has_index_rule_ = false;
 };
 
 // The exact values of one run's inputs, in the task's order; owned by the caller.
@@ -106,6 +110,11 @@ class Oracle {
   // The same of derive_row, for all rows of `derived` (RowLayout::of_derived); inputs that are not known yet
   // are not read.
   std::vector<double, HugePages<double>> derived(const RowLayout& derived, const InputView&) const;
+  // Of each answer, whether is_right_index says that it is right; all of them concern outputs of the task.
+  std::vector<bool> right(const InputView&, std::span<const IndexAnswer>) const;
+  // The same as a function for a comparison (compare.hpp); empty if the task has no rule. It keeps a
+  // reference to this oracle and the spans of `inputs`.
+  std::function<std::vector<bool>(std::span<const IndexAnswer>)> index_rule(const InputView& inputs) const;
   const OracleLibrary& library() const { return library_; }
   // Lowers the priority of all its threads except the process's main thread, because something is being timed
   // meanwhile.
@@ -114,6 +123,8 @@ class Oracle {
  private:
   void compute(RowFunction, const RowLayout&, const InputView&, std::span<const std::int64_t> rows,
                std::span<double> out) const;
+  struct Arguments;
+  void call(RowFunction, std::span<const OracleRow>, std::span<double> out) const;
 
   const OracleLibrary& library_;
   RowLayout layout_;
@@ -124,6 +135,7 @@ class Oracle {
   double (*round_)(double) = nullptr;
   ReferenceType rounds_to_ = ReferenceType::other;
   int threads_;
+  double permitted_unit_;  // IndexAnswer::unit
   bool gives_way_ = false;
 };
 

@@ -137,7 +137,13 @@ class Calculation {
   void work() {
     for (std::size_t i; (i = next_.fetch_add(1)) < rows_.size();) {
       try {
-        function_(*rows_[i].args, rows_[i].row, out_ + rows_[i].value);
+        const OracleRow& call = rows_[i];
+        if (call.answer == nullptr)
+          function_(*call.args, call.row, out_ + call.value);
+        else
+          out_[call.value] =
+              reinterpret_cast<IndexRule>(reinterpret_cast<void*>(function_))(*call.args, *call.answer) ? 1.0
+                                                                                                        : 0.0;
       } catch (const std::exception& error) {
         finish(Board::threw, error.what());
       }

@@ -23,12 +23,15 @@ struct OracleCall {
   bool low_priority = false;
 };
 
-// One call of the function: a row, whose elements are stored from out[value] on.
+// One call of the function: a row, whose elements are stored from out[value] on; or an answer, about which
+// is_right_index decides and of which out[value] becomes 1 (right) or 0.
 struct OracleRow {
   const ReferenceArgs* args;
   std::int64_t row;
   std::size_t value;
+  const IndexAnswer* answer = nullptr;
 };
+using IndexRule = bool (*)(const ReferenceArgs& args, const IndexAnswer& answer);
 
 // Stores the elements of these rows. An Error if the function crashed, made a system call, or took longer
 // than ten minutes.

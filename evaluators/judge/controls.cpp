@@ -73,6 +73,7 @@ class Bed {
   }
   Comparison judge(std::span<const std::vector<std::byte>> outputs) const {
     ExpectedRows expected{rows_, exact_, {}};
+    expected.right_indices = oracle_.index_rule(inputs_.view());
     if (!rounded_.empty()) expected.rounded = [this] { return rounded_; };
     return compare(task_, layout_, outputs, expected);
   }
@@ -89,6 +90,9 @@ class Bed {
                      [&](std::size_t at, std::int64_t) { values[at] = change(values[at], at); });
     return values;
   }
+
+  // Where the two references differ by far more than roundings; empty if nowhere.
+  std::string difference_of_references() const;
 
   const RowLayout& layout() const { return layout_; }
   const Inputs& inputs() const { return inputs_; }
@@ -108,6 +112,36 @@ class Bed {
   std::vector<double> exact_, rounded_;
 };
 
+// Rounding to 8-bit floating types is off by about a fortieth (rms), and no reference may permit that.
+constexpr double kMostRounding = 0.02, kMostUnits = 4.0;
+
+std::string Bed::difference_of_references() const {
+  if (rounded_.empty()) return {};
+  for (const OutputLayout& output : layout_.outputs()) {
+    if (!is_floating(output.dtype)) continue;
+    double errors = 0.0, sizes = 0.0, largest = 0.0;
+    const auto error_at = [&](std::size_t at) {
+      const double error = std::abs(rounded_[at] - exact_[at]);
+      return std::isfinite(error) ? error : 0.0;
+    };
+    for_each_element(layout_, output, rows_, [&](std::size_t at, std::int64_t) {
+      if (std::isfinite(exact_[at])) sizes += exact_[at] * exact_[at];
+      errors += error_at(at) * error_at(at);
+      largest = std::max(largest, error_at(at));
+    });
+    const double share = std::sqrt(errors / sizes);
+    if (!(share > std::max(kMostRounding, kMostUnits * epsilon_of(workload_.dtype)))) continue;
+    std::string first;
+    for_each_element(layout_, output, rows_, [&](std::size_t at, std::int64_t flat) {
+      if (first.empty() && error_at(at) > 0.5 * largest)
+        first =
+            fmt::format("{}: {:.9g} and {:.9g}", layout_.describe(output, flat), exact_[at], rounded_[at]);
+    });
+    return fmt::format("first at {} (rms difference {:.2g} of the rms of {})", first, share, output.name);
+  }
+  return {};
+}
+
 tl::unexpected<Error> passes(const Task& task, const std::string& control, const std::string& where) {
   return failure(
       "controls",
@@ -118,6 +152,11 @@ tl::unexpected<Error> passes(const Task& task, const std::string& control, const
 }
 
 Expected<void> check_built_in(const Task& task, const Bed& bed) {
+  if (const std::string where = bed.difference_of_references(); !where.empty())
+    return failure("controls",
+                   fmt::format("reference_row and reference_row_rounded of task {} differ by far more than "
+                               "roundings on {}, {}: one of them forgets or adds something; correct {}",
+                               task.name, bed.name(), where, (task.folder / "reference.cpp").string()));
   if (const Comparison honest = bed.judge(bed.right_outputs()); !honest.right)
     return failure("controls",
                    fmt::format("task {} rejects its own oracle, rounded to the outputs' types, on {}: {}\n{}",

@@ -24,6 +24,7 @@ class Tally {
   void add(const std::vector<OutputErrors>& outputs) {
     double rms = 0.0, allowed = 0.0;
     for (const OutputErrors& o : outputs) {
+      wrong_ += o.wrong, integers_ += o.integers;
       rms = std::max(rms, std::min(kMost, o.error.rms / o.legal.rms));
       max_ = std::max(max_, std::min(kMost, o.error.max / o.legal.max));
       allowed = std::max(allowed, std::min(kMost, o.error.rms / (o.legal.rms + o.floor.rms)));
@@ -33,12 +34,13 @@ class Tally {
   }
   bool empty() const { return allowed_.empty(); }
   RelativeError error() const {
-    return {std::sqrt(square_sum_ / static_cast<double>(allowed_.size())), max_};
+    return {std::sqrt(square_sum_ / static_cast<double>(allowed_.size())), max_, wrong_, integers_};
   }
   double of_allowed() const { return median(allowed_); }
 
  private:
   double square_sum_ = 0.0, max_ = 0.0;
+  std::int64_t wrong_ = 0, integers_ = 0;
   std::vector<double> allowed_;
 };
 
@@ -104,8 +106,10 @@ std::vector<Exactness> measure_exactness(const CascadeSite& site, const Evaluate
           RunOptions options;
           options.deadline_s = site.run_deadline_s;
           options.poison_seed = derive_seed(seed, "poison", run);
+          ExpectedRows expected{rows, exact, {}};
+          expected.right_indices = oracle.index_rule(inputs.view());
           if (each.session->run(inputs.bytes, outputs, options))
-            tallies[d][each.name].add(output_errors(task, layout, outputs, {rows, exact, {}}, rounded));
+            tallies[d][each.name].add(output_errors(task, layout, outputs, expected, rounded));
           else
             each.session.reset();
         }

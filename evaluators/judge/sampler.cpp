@@ -237,6 +237,7 @@ Comparison TimedRuns::compared_sample() {
   if (exact_.empty())
     exact_ = ahead_.valid() ? ahead_.get() : oracle_.rows(library_.exact(), pool_.view(), rows_);
   ExpectedRows expected{rows_, exact_, {}};
+  expected.right_indices = oracle_.index_rule(pool_.view());
   // Individually drawn rows form one block, because a single row may be too small to have an error scale.
   expected.block_rows = layout_.rows();
   if (library_.rounded() != nullptr) {
@@ -256,6 +257,7 @@ Comparison TimedRuns::compared_completely() {
     };
   };
   RowsInPieces expected{rows_, computed(library_.exact()), {}};
+  expected.right_indices = oracle_.index_rule(pool_.view());
   if (library_.rounded() != nullptr) {
     expected.wider = wider();
     expected.rounded = computed(library_.rounded());

@@ -82,7 +82,15 @@ struct ElementRange {
 
 struct RunOptions {
   bool timed = false;  // flush caches first and use the device exclusively
+  // Determines the random pattern in outputs and workspaces; with this bit set, every element of the pattern
+  // is NaN (read as an integer: large), so that 0 times an uninitialised value is seen. Timed runs have both
+  // kinds too, so that no kernel can tell a checked run by its poison.
   std::uint64_t poison_seed = 0;
+  static constexpr std::uint64_t nan_poison = std::uint64_t{1} << 63;
+  // Another seed of the same kind.
+  static std::uint64_t same_poison(std::uint64_t seed, std::uint64_t other) {
+    return (other & ~nan_poison) | (seed & nan_poison);
+  }
   std::uint64_t placement = 0;  // of a run that is not timed: selects where buffers lie, of a few ways
   double deadline_s = 10.0;
   // The elements to copy back, by output, in ascending order; none for an output: all of them. Other
@@ -94,7 +102,7 @@ struct RunOptions {
 class Session {
  public:
   virtual ~Session() = default;
-  // Writes the inputs, poisons outputs and workspaces with a finite random pattern, runs the whole plan once,
+  // Writes the inputs, poisons outputs and workspaces with a random pattern, runs the whole plan once,
   // times it from outside, checks guards and that inputs are unchanged, and copies the outputs out. `inputs`
   // and `outputs` follow the task's tensors of that role, in order; an output that is too small is enlarged.
   // After a Fault the session cannot be used again.

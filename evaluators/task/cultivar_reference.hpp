@@ -3,10 +3,10 @@
 // and, if the tolerance is to be derived from the permitted roundings,
 //   extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out);
 // and one `control_<name>` with the same signature for each control in task.yaml; and `derive_row`, if it has
-// derived inputs.
-// `row` enumerates the task's `rows` dimensions (outermost first). `out` holds the row's elements of every
-// output tensor in the order of task.yaml: for each, its dimensions that are not among `rows`, outermost
-// first. If outputs have `rows` of their own, the same functions are called for their rows as well:
+// derived inputs; and, if an output of whole numbers may have several right answers, `is_right_index`
+// (below). `row` enumerates the task's `rows` dimensions (outermost first). `out` holds the row's elements of
+// every output tensor in the order of task.yaml: for each, its dimensions that are not among `rows`,
+// outermost first. If outputs have `rows` of their own, the same functions are called for their rows as well:
 // args.is_row_of("dw") says whether `row` is one of dw's and `out` holds only that. All of them are called
 // from many threads at once and must not keep state.
 #pragma once
@@ -197,4 +197,34 @@ struct ReferenceArgs {
                                 "'; the task has " + (known.empty() ? "none" : known));
   }
   std::int64_t integer(const char* name) const { return static_cast<std::int64_t>(number(name)); }
+};
+
+// A kernel's answer in one element of an output of whole numbers, where it is not the oracle's. reference.cpp
+// may say which such answers are right as well, because two candidates are equal or differ by less than
+// roundings:
+//   extern "C" bool is_right_index(const ReferenceArgs& args, const IndexAnswer& answer);
+// Without it, every whole number must be the oracle's.
+struct IndexAnswer {
+  const char* output;              // the name of the output
+  std::int64_t row = 0;            // as reference_row has it
+  std::int64_t element = 0;        // of this output in this row
+  std::int64_t elements = 1;       // of this output in a row
+  const double* given = nullptr;   // the kernel's values of all of them
+  const double* wanted = nullptr;  // the oracle's
+  double unit = 0.0;               // error that the task's tolerance permits for a value of 1
+
+  double value() const { return given[element]; }
+  double expected() const { return wanted[element]; }
+  // The error that the tolerance permits for values of this size: a near-tie.
+  double permitted(double size) const { return unit * std::fabs(size); }
+  // For indices into `count` scores: the kernel's index is one of them, no other element of the row has it,
+  // and its score differs from that of the oracle's index by at most `apart`.
+  bool ties(const double* scores, std::int64_t count, double apart = 0.0) const {
+    if (!(value() >= 0.0 && value() < static_cast<double>(count))) return false;
+    for (std::int64_t e = 0; e < elements; ++e)
+      if (e != element && given[e] == value()) return false;
+    const double got = scores[static_cast<std::int64_t>(value())];
+    const double best = scores[static_cast<std::int64_t>(expected())];
+    return got == best || std::fabs(got - best) <= apart;
+  }
 };

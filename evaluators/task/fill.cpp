@@ -83,7 +83,7 @@ float uniform(std::uint32_t bits) {
 }
 
 struct Axis {
-  std::uint64_t extent = 1, stride = 1;
+  std::uint64_t extent = 1, stride = 1, lines = 1;
   std::uint64_t along(std::uint64_t i) const { return i / stride % extent; }
   std::uint64_t others(std::uint64_t i) const { return i / (stride * extent) * stride + i % stride; }
 };
@@ -100,8 +100,8 @@ Axis axis_of(int axis, std::span<const std::int64_t> shape) {
 }
 
 // Generates values first .. first + out.size() of the tensor.
-void generate(const Fill& fill, std::uint64_t key, const Axis& axis, std::uint64_t first,
-              std::span<float> out) {
+void generate(const Fill& fill, std::uint64_t key, std::uint64_t place_key, const Axis& axis,
+              std::uint64_t first, std::span<float> out) {
   const auto a = static_cast<float>(fill.a), b = static_cast<float>(fill.b);
   const auto each = [&](auto value) {
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = value(first + i);
@@ -130,15 +130,18 @@ void generate(const Fill& fill, std::uint64_t key, const Axis& axis, std::uint64
     }
     case Fill::Kind::outliers: {
       const NormalTable& table = normal();
-      constexpr std::uint64_t kLines = 100;
+      // One line of each group; the last may be smaller.
+      const std::uint64_t group = std::clamp<std::uint64_t>(axis.lines / 8, 2, 100);
       return each([&](std::uint64_t i) {
-        const std::uint64_t line = axis.others(i), place = mixed(key ^ mixed(line / kLines + 1)) % kLines;
-        return (line % kLines == place ? a * b : a) * table(bits_at(key, i));
+        const std::uint64_t line = axis.others(i), number = line / group;
+        const std::uint64_t place =
+            mixed(key ^ mixed(number + 1)) % std::min(group, axis.lines - number * group);
+        return (line % group == place ? a * b : a) * table(bits_at(key, i));
       });
     }
     case Fill::Kind::hot: {
       const NormalTable& table = normal();
-      const std::uint64_t place = mixed(key) % axis.extent;
+      const std::uint64_t place = mixed(place_key) % axis.extent;
       return each(
           [&](std::uint64_t i) { return (axis.along(i) == place ? a * b : a) * table(bits_at(key, i)); });
     }
@@ -201,17 +204,19 @@ std::int64_t extent_along(int axis, std::span<const std::int64_t> shape) {
 }
 
 void fill_tensor(const Fill& fill, std::uint64_t seed, std::span<const std::int64_t> shape, Dtype type,
-                 std::span<std::byte> out) {
+                 std::span<std::byte> out, std::optional<std::uint64_t> place) {
   constexpr std::size_t block = 1024;
   const std::size_t count = out.size() / size_of(type);
   const std::uint64_t key = mixed(seed + 0x632be59bd9b4e019u);
-  const Axis axis = axis_of(fill.axis, shape);
+  const std::uint64_t place_key = place ? mixed(*place + 0x632be59bd9b4e019u) : key;
+  Axis axis = axis_of(fill.axis, shape);
+  axis.lines = std::max<std::uint64_t>(1, count / std::max<std::uint64_t>(1, axis.extent));
   if (is_whole(fill.kind)) return fill_lines(fill, key, axis, type, out);
   const auto fill_blocks = [&](std::size_t first, std::size_t last) {
     std::array<float, block> values;
     for (std::size_t i = first; i < last; i += block) {
       const std::span<float> part(values.data(), std::min(block, last - i));
-      generate(fill, key, axis, i, part);
+      generate(fill, key, place_key, axis, i, part);
       store(type, part, out.data() + i * size_of(type));
     }
   };

@@ -21,9 +21,10 @@ struct Fill {
     constant,  // every element is a (only in stress cases, never the plain fill of a task)
     spread,    // random sign * a * exp(uniform(-b, b)): extreme range
     rising,    // b * normal + a * (index along `axis`) / extent: a running maximum that rises with every tile
-    outliers,  // a * normal, but b times as large on one line along `axis` in a hundred
-    hot,       // a * normal, but b times as large at one random index along `axis`
-    one_hot,   // for each index of the other axes b at one random position along `axis`, otherwise a
+    outliers,  // a * normal, but b times as large on one line along `axis` in a hundred, and in an eighth of
+               // all if they are fewer; always on at least one
+    hot,        // a * normal, but b times as large at one random index along `axis`
+    one_hot,    // for each index of the other axes b at one random position along `axis`, otherwise a
     same_rows,  // one random row (normal a, b) repeated along `axis`
     // Whole numbers, of any dtype that can represent them.
     integers,     // in [a, b); a `share` of them is `instead`
@@ -48,8 +49,9 @@ inline bool is_whole(Fill::Kind kind) {
 std::int64_t extent_along(int axis, std::span<const std::int64_t> shape);
 
 // Fills `out`, which has one element of `dtype` per element of `shape`, rounded to nearest even.
-// The fill's numbers must be known (Task::fill).
+// The fill's numbers must be known (Task::fill). `place`: determines the index of `hot`, so that tensors may
+// share it; nullopt: `seed` does.
 void fill_tensor(const Fill&, std::uint64_t seed, std::span<const std::int64_t> shape, Dtype,
-                 std::span<std::byte> out);
+                 std::span<std::byte> out, std::optional<std::uint64_t> place = {});
 
 }  // namespace cultivar

@@ -18,7 +18,19 @@ double bar_of(const Exactness& e) {
 
 }  // namespace
 
-CULTIVAR_JSON(RelativeError, rms, max)
+CULTIVAR_JSON_PART(RelativeError, rms, max)
+
+void to_json(nlohmann::json& j, const RelativeError& e) {
+  write_fields(j, e);
+  if (e.integers > 0) j["wrong"] = e.wrong, j["integers"] = e.integers;
+}
+
+void from_json(const nlohmann::json& j, RelativeError& e) {
+  read_fields(j, e);
+  e.wrong = j.value("wrong", std::int64_t{0});  // older records lack both
+  e.integers = j.value("integers", std::int64_t{0});
+}
+
 CULTIVAR_JSON(Exactness, distribution, error, of_allowed, contenders, bar)
 
 void set_bars(std::vector<Exactness>& next, const std::vector<Exactness>& before) {

@@ -2,6 +2,7 @@
 // and whether a new best would buy speed with exactness.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -14,6 +15,8 @@ namespace cultivar {
 struct RelativeError {
   double rms = 0.0;  // of several sets of inputs together
   double max = 0.0;  // the greatest of them
+  // Of the compared elements of outputs of whole numbers, which have no errors: how many are wrong.
+  std::int64_t wrong = 0, integers = 0;
 };
 
 struct Exactness {

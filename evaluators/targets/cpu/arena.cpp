@@ -13,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "evaluators/targets/target.hpp"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <emmintrin.h>
@@ -33,10 +35,12 @@ std::size_t rounded(std::size_t bytes, std::size_t unit) {
 }
 
 // Clears the top exponent bit of each 16-bit word: every element is finite in every floating type, and below
-// 2 in magnitude.
-constexpr std::uint64_t finite_mask = 0xbfffbfffbfffbfffU;
+// 2 in magnitude. Or sets all exponent bits and the first one of the fraction: every element is a quiet NaN
+// as f64, f32, f16 and bf16, and the upper byte of each word as e4m3 and e5m2.
+constexpr std::uint64_t finite_mask = 0xbfffbfffbfffbfffU, nan_bits = 0x7ff87fc07fc07fc0U;
 std::uint64_t poison_word(std::uint64_t seed, std::size_t index) {
-  return mixed(seed + index) & finite_mask;
+  const std::uint64_t word = mixed(seed + index);
+  return (seed & RunOptions::nan_poison) != 0 ? word | nan_bits : word & finite_mask;
 }
 
 // Calls work(begin, end) for parts of `bytes`, on several cores if there are many. Parts begin at whole

@@ -57,7 +57,8 @@ class Arena {  // not thread-safe
 
   void fill(std::size_t buffer, std::span<const std::byte> contents) const;
   bool holds(std::size_t buffer, std::span<const std::byte> contents) const;
-  // Fills a buffer with the random pattern of one run. Every element is finite as f64, f32, f16 and bf16.
+  // Fills a buffer with the random pattern of one run. Every element is finite as f64, f32, f16 and bf16, or
+  // NaN as all of them (RunOptions::nan_poison of the seed).
   void poison(std::size_t buffer, std::uint64_t seed) const;
   // The number of 8-byte groups (counting a shorter remainder) that still hold the pattern.
   std::size_t still_poisoned(std::span<const std::byte> contents, std::uint64_t seed) const;

@@ -18,6 +18,7 @@
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/targets/compile_folder.hpp"
+#include "evaluators/targets/cpu/argument_check.hpp"
 #include "evaluators/targets/cpu/clock_instructions.hpp"
 #include "evaluators/targets/cpu/screen.hpp"
 #include "evaluators/variant/source_files.hpp"
@@ -29,7 +30,7 @@ namespace fs = std::filesystem;
 
 // Part of the cache key: increase it whenever the screen rejects more, so that cached kernels are screened
 // again.
-constexpr int screen_version = 4;
+constexpr int screen_version = 5;
 
 // Whether the compiler's driver says, at the end of its output, that SIGKILL ended a part of it (cc1plus, as,
 // ld). Its own limits do not send that signal: memory ends with a message, files with SIGXFSZ, and processor
@@ -146,11 +147,13 @@ struct CpuCompiler::State {
     return failure("landlock", "not used: bubblewrap isolates the compiler");
   }
   // Writes the variant's files into a folder that holds nothing else.
-  static Expected<void> write_source(const fs::path& folder, std::string_view source) {
+  static Expected<void> write_source(const fs::path& folder, std::string_view source,
+                                     const std::string& checks) {
     const SourceFiles files = split_source(source);
     std::error_code error;
     fs::create_directories(folder, error);
-    if (auto written = write_atomically(folder / "variant.cpp", files.main); !written) return written;
+    if (auto written = write_atomically(folder / "variant.cpp", std::string(files.main) + checks); !written)
+      return written;
     for (const HeaderFile& header : files.headers)
       if (header_name_trouble(header.name).empty())  // lint has already checked the name
         if (auto written = write_atomically(folder / header.name, header.text); !written) return written;
@@ -301,18 +304,26 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
   State& s = *state_;
   std::vector<std::string> kernels;
   for (const auto& launch : variant.manifest.launch) kernels.push_back(launch.kernel);
-  const std::string key = sha256_hex(fmt::format(
-      "{}\nscreen {}{}\n{}\n{}\n{}", s.identity, screen_version, clock_instructions_fault() ? "" : " clocks",
-      fmt::join(macros, "\n"), fmt::join(kernels, " "), variant.source));
+  const std::string checks = argument_checks(variant.manifest);
+  const std::string key =
+      sha256_hex(fmt::format("{}\nscreen {}{}\n{}\n{}\n{}\n{}", s.identity, screen_version,
+                             clock_instructions_fault() ? "" : " clocks", fmt::join(macros, "\n"),
+                             fmt::join(kernels, " "), checks, variant.source));
   if (auto cached = s.cache.find(key)) return *cached;
 
   const CompileFolder folder(s.options.cache / "tmp");
-  if (const auto written = State::write_source(folder.path() / "src", variant.source); !written)
-    return cannot_write(s.options.cache, written.error().message);
   Binary binary;
   binary.macros = macros;
-  if (auto done = s.run_compiler(folder.path(), macros, deadline_s, binary.log); !done)
-    return tl::make_unexpected(done.error());
+  // The second time without the checks, if the compiler cannot make them.
+  for (const std::string& appended : {checks, std::string()}) {
+    if (const auto written = State::write_source(folder.path() / "src", variant.source, appended); !written)
+      return cannot_write(s.options.cache, written.error().message);
+    const auto done = s.run_compiler(folder.path(), macros, deadline_s, binary.log);
+    if (done) break;
+    if (auto mismatched = mismatched_arguments(variant.manifest, binary.log); mismatched && !appended.empty())
+      return tl::make_unexpected(std::move(*mismatched));
+    if (appended.empty() || !speaks_of_argument_checks(binary.log)) return tl::make_unexpected(done.error());
+  }
 
   const fs::path object = folder.path() / "out" / "variant.so";
   const auto bytes = read_file(object);

@@ -15,6 +15,10 @@ std::uint64_t secret() {
   return seed;
 }
 
+std::uint64_t poison_of(const RunOptions& options, std::size_t buffer) {
+  return RunOptions::same_poison(options.poison_seed, mixed(options.poison_seed + buffer));
+}
+
 }  // namespace
 
 Expected<JudgedBuffers> JudgedBuffers::create(const Plan& plan) {
@@ -39,7 +43,7 @@ void JudgedBuffers::prepare(const RunInputs& inputs, const RunOptions& options) 
       if (contents.size() != buffer.bytes) throw std::logic_error("wrong size of input " + buffer.name);
       arena_.fill(i, contents);
     } else if (!buffer.zero) {
-      arena_.poison(i, mixed(options.poison_seed + i));
+      arena_.poison(i, poison_of(options, i));
     }
   }
   arena_.write_canaries();
@@ -67,7 +71,7 @@ std::optional<Fault> JudgedBuffers::inspect(const RunInputs& inputs,
                     static_cast<std::size_t>(range.count) * width);
       }
     }
-    unwritten_ += arena_.still_poisoned(data, mixed(options.poison_seed + i));
+    unwritten_ += arena_.still_poisoned(data, poison_of(options, i));
   }
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     if (plan_.buffers[i].use != PlannedBuffer::Use::input) continue;

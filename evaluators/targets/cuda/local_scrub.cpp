@@ -41,10 +41,11 @@ extern "C" __global__ void __launch_bounds__(1024, 2) cultivar_scrub_local(unsig
   }}
   __syncthreads();
   unsigned value = static_cast<unsigned>(seed) ^ (blockIdx.x * 0x9e3779b9u + threadIdx.x);
+  const unsigned nan = seed >> 63 != 0 ? 0x7ff87fc0u : 0u;  // as poison_word() of own_kernels.cu
   for (int pass = 0; pass < 2; ++pass) {{
     for (unsigned i = 0; i < {0}; ++i) {{
       value = value * 1664525u + 1013904223u;
-      asm volatile("st.local.cg.u32 [%0], %1;" ::"l"(place + 4 * i), "r"(value) : "memory");
+      asm volatile("st.local.cg.u32 [%0], %1;" ::"l"(place + 4 * i), "r"(value | nan) : "memory");
     }}
     __syncthreads();
   }}

@@ -10,8 +10,12 @@ __device__ __forceinline__ u64 mixed(u64 x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
-// The top exponent bit of every 16-bit word is cleared: finite as f64, f32, f16 and bf16.
-__device__ __forceinline__ u64 poison_word(u64 seed, u64 i) { return mixed(seed + i) & 0xbfffbfffbfffbfffull; }
+// The top exponent bit of every 16-bit word is cleared: finite as f64, f32, f16 and bf16; or all of them are NaN, if
+// the seed says so (RunOptions::nan_poison).
+__device__ __forceinline__ u64 poison_word(u64 seed, u64 i) {
+  const u64 word = mixed(seed + i);
+  return seed >> 63 != 0 ? word | 0x7ff87fc07fc07fc0ull : word & 0xbfffbfffbfffbfffull;
+}
 __device__ __forceinline__ u64 place() { return blockIdx.x * static_cast<u64>(blockDim.x) + threadIdx.x; }
 __device__ __forceinline__ u64 stride() { return gridDim.x * static_cast<u64>(blockDim.x); }
 __device__ __forceinline__ u64 globaltimer() {
@@ -155,9 +159,9 @@ extern "C" __global__ void cultivar_scrub(u32 bytes, u64 seed, u32 reserved_too)
   // keep 736 bytes of an earlier kernel's shared memory.
   const u32 end = static_cast<u32>(__cvta_generic_to_shared(shared));
   for (u32 at = reserved + 8 * threadIdx.x; reserved_too != 0 && at + 8 <= end; at += 8 * blockDim.x)
-    asm volatile("st.volatile.shared.u64 [%0], %1;" ::"r"(at), "l"(poison_word(~seed - blockIdx.x, at)) : "memory");
+    asm volatile("st.volatile.shared.u64 [%0], %1;" ::"r"(at), "l"(poison_word(seed, at + (static_cast<u64>(blockIdx.x) << 32) + (1ull << 62))) : "memory");
   for (u32 i = threadIdx.x; i < bytes / 8; i += blockDim.x)
-    *reinterpret_cast<volatile u64*>(shared + i) = poison_word(seed + blockIdx.x, i);
+    *reinterpret_cast<volatile u64*>(shared + i) = poison_word(seed, i + (static_cast<u64>(blockIdx.x) << 32));
 }
 
 // One block per multiprocessor holds all of its registers (65,536: 64 for each of 1,024 threads), so that none

@@ -47,6 +47,10 @@ bool sanitized() {
   return told;
 }
 
+std::uint64_t poison_of(const RunOptions& options, std::string_view of, std::uint64_t index = 0) {
+  return RunOptions::same_poison(options.poison_seed, derive_seed(options.poison_seed, of, index));
+}
+
 bool holds_poison(const PlannedBuffer& buffer) {
   return buffer.use == Use::output || (buffer.use == Use::workspace && !buffer.zero);
 }
@@ -202,17 +206,17 @@ std::optional<Fault> CudaSession::prepare(const RunInputs& inputs, const RunOpti
   const Driver& driver = gpu_.driver();
   const Address found = gpu_.tools().found.address();
   choose_places(options.poison_seed);
+  poison_ = options.poison_seed;
   if (auto refused = program_->place(addresses_)) return refused;
   Steps steps;
   if (!foreign_ && !sanitized())
-    steps << gpu_.scrub_local(program_->local_bytes(), derive_seed(options.poison_seed, "local"));
+    steps << gpu_.scrub_local(program_->local_bytes(), poison_of(options, "local"));
   if (!guards_.empty()) steps << own.write_guards(guards_, secret_);
   steps << driver.MemsetD8Async(found, 0, sizeof(Findings), gpu_.stream());
   std::size_t next_input = 0;
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     const PlannedBuffer& buffer = plan_.buffers[i];
-    if (holds_poison(buffer))
-      steps << own.poison(addresses_[i], buffer.bytes, derive_seed(options.poison_seed, "", i));
+    if (holds_poison(buffer)) steps << own.poison(addresses_[i], buffer.bytes, poison_of(options, "", i));
     if (buffer.use != Use::input) continue;
     const RunInput& input = inputs[next_input];
     if (input.bytes.size() != buffer.bytes) throw std::logic_error("wrong size of input " + buffer.name);
@@ -260,7 +264,7 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
     std::memset(tools.stamps.host, 0, 2 * stamp_bytes);
   }
   // Here and not earlier, so that nothing of the judge's kernels above remains in shared memory either.
-  steps << own.scrub(secret_seed(), !sanitized());
+  steps << own.scrub(RunOptions::same_poison(poison_, secret_seed()), !sanitized());
   const bool traced = mode == Mode::traced && gpu_.trace().begin();
   const std::uint32_t token = ++tools.token == 0 ? ++tools.token : tools.token;
   if (blocked)
@@ -379,7 +383,7 @@ std::optional<Fault> CudaSession::inspect(const RunOptions& options) {
       steps << own.checksum(addresses_[i], buffer.bytes, secret_,
                             found + offsetof(Findings, sums) + 8 * next_input++);
     if (buffer.use == Use::output)
-      steps << own.still_poisoned(addresses_[i], buffer.bytes, derive_seed(options.poison_seed, "", i),
+      steps << own.still_poisoned(addresses_[i], buffer.bytes, poison_of(options, "", i),
                                   found + offsetof(Findings, unwritten));
   }
   if (steps.result() != result::success) return gpu_.fault_of(steps.result(), "inspecting the buffers");

@@ -59,6 +59,7 @@ class CudaSession : public Session {
       ends_;  // of each buffer's region, including guards, relative to the start of memory_
   std::vector<Address> addresses_;  // of the data in this run
   std::vector<Region> guards_;      // two per buffer
+  std::uint64_t poison_ = 0;        // RunOptions::poison_seed of this run
   std::uint64_t secret_ = 0;        // seed of guards and checksums
   DeviceMemory index_, gathered_;
   std::vector<std::uint64_t> sums_;  // of the inputs, before the run
