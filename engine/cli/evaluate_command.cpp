@@ -57,6 +57,7 @@ json facts_of(const std::string& variant, const std::string& id, const Evaluatio
           {"workloads", workload_facts(e)},
           {"best_contender", contender_facts(e)},
           {"exactness", e.exactness},
+          {"coverage", e.coverage ? json(*e.coverage) : json()},
           {"profile", profile},
           {"input_seed", e.input_seed},
           {"machine_code", e.machine_code}};
@@ -78,9 +79,11 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
     if (!more.empty()) output.line(std::string(more));
   } else if (e.workloads.empty()) {
     output.line(fmt::format("{}: passed every stage up to {}", head, name_of(e.stage)));
+    if (e.coverage) output.line(e.coverage->text());
   } else {
     output.line(fmt::format("{}: {:.4g} {}\n{}", head, e.fitness, e.unit, evaluation_table(e, "  ")));
     if (const std::string exactness = exactness_table(e, "  "); !exactness.empty()) output.line(exactness);
+    if (e.coverage) output.line(e.coverage->text());
     if (beside && !e.diagnostics.empty()) output.line(e.diagnostics);  // why a contender has no time
   }
 }
@@ -209,7 +212,7 @@ int evaluate_command(const Arguments& arguments) {
       }
       StepLine line("compiling " + source.label);
       auto compiled =
-          bench.compile(*variant, mine, last == Stage::confirm ? Breadth::everything : Breadth::searching);
+          bench.compile(*variant, mine, last == Stage::confirm ? Breadth::confirming : Breadth::searching);
       if (!compiled) return compiled.error();
       if (last == Stage::compile || last == Stage::screen) {
         Evaluation passed;

@@ -30,6 +30,7 @@ void print_evaluation(const Evaluation& e, const Output& output) {
     output.line(fmt::format("\nRejected at {}: {}", name_of(e.stage), e.reason));
   if (const std::string exactness = exactness_table(e, "  "); !exactness.empty())
     output.line("\n" + exactness);
+  if (e.coverage) output.line(e.coverage->text());
   if (!e.diagnostics.empty()) output.line(e.diagnostics);
   std::string resources;
   for (const auto& [name, value] : e.resources.values)

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "evaluators/check/run_to_run.hpp"
+#include "evaluators/judge/check_build_runs.hpp"
 #include "evaluators/system/secret.hpp"
 #include "evaluators/timing/input_pool.hpp"
 #include "evaluators/timing/timing_stock.hpp"
@@ -135,9 +136,13 @@ std::string rows_note(const RowLayout& layout, std::size_t rows) {
 }  // namespace
 
 const Binary* Compiled::binary(const std::vector<std::string>& wanted) const {
-  for (const Binary& b : binaries)
-    if (b.macros == wanted) return &b;
-  return nullptr;
+  const auto found = std::ranges::find(binaries, wanted, &Binary::macros);
+  return found == binaries.end() ? nullptr : &*found;
+}
+
+const Binary* Compiled::check_build(const std::vector<std::string>& wanted) const {
+  const auto found = std::ranges::find(check_builds, wanted, &Binary::macros);
+  return found == check_builds.end() ? nullptr : &*found;
 }
 
 std::vector<std::int64_t> rows_to_check(const Task& task, const Workload& workload, const RowLayout& layout,
@@ -349,6 +354,13 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
   if (!compared.right)
     return rejection(stage, fmt::format("wrong result on {}: {}", where, compared.reason),
                      diagnostics + compared.diagnostics + rows_note(layout, rows.size()));
+  if (limits_.check_builds != nullptr && limits_.check_builds->wanted(compiled, workload)) {
+    const CheckBuildRuns::Compare again = [&](const std::vector<std::vector<std::byte>>& outputs) {
+      return compare_in_pieces(task_, layout, outputs, expected);
+    };
+    return limits_.check_builds->repeat(stage, compiled, workload, inputs.runs(), where, seed,
+                                        many ? CheckBuildRuns::Compare() : again);
+  }
   return std::nullopt;
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "evaluators/coverage/coverage.hpp"
 #include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/verdict/exactness.hpp"
 #include "evaluators/verdict/host_fault.hpp"
@@ -100,6 +101,7 @@ struct Evaluation {
   // Also in `diagnostics` as text; older records have only the text.
   std::vector<ContenderTrouble> contender_troubles = {};
   std::vector<Exactness> exactness = {};  // if requested; absent in older records
+  std::optional<Coverage> coverage = {};  // of confirmations; absent in older records
 
   bool measured() const { return verdict == Verdict::measured; }
   void add(ContenderTrouble);  // to the troubles and to the diagnostics
