@@ -58,6 +58,7 @@ json facts_of(const std::string& variant, const std::string& id, const Evaluatio
           {"best_contender", contender_facts(e)},
           {"exactness", e.exactness},
           {"checked", e.checked ? json(*e.checked) : json()},
+          {"coverage", e.coverage ? json(*e.coverage) : json()},
           {"profile", profile},
           {"input_seed", e.input_seed},
           {"machine_code", e.machine_code}};
@@ -80,9 +81,11 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
   } else if (e.workloads.empty()) {
     output.line(
         fmt::format("{}: passed every {} up to {}", head, checks_only ? "check" : "stage", name_of(e.stage)));
+    if (e.coverage) output.line(e.coverage->text());
   } else {
     output.line(fmt::format("{}: {:.4g} {}\n{}", head, e.fitness, e.unit, evaluation_table(e, "  ")));
     if (const std::string exactness = exactness_table(e, "  "); !exactness.empty()) output.line(exactness);
+    if (e.coverage) output.line(e.coverage->text());
     if (beside && !e.diagnostics.empty()) output.line(e.diagnostics);  // why a contender has no time
   }
   if (e.measured() && e.checked) output.line(checked_words(*e.checked, "  "));
@@ -220,7 +223,7 @@ int evaluate_command(const Arguments& arguments) {
       }
       StepLine line("compiling " + source.label);
       auto compiled =
-          bench.compile(*variant, mine, last == Stage::confirm ? Breadth::everything : Breadth::searching);
+          bench.compile(*variant, mine, last == Stage::confirm ? Breadth::confirming : Breadth::searching);
       if (!compiled) return compiled.error();
       if (last == Stage::compile || last == Stage::screen) {
         Evaluation passed;

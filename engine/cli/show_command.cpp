@@ -31,6 +31,7 @@ void print_evaluation(const Evaluation& e, const Output& output) {
   if (const std::string exactness = exactness_table(e, "  "); !exactness.empty())
     output.line("\n" + exactness);
   if (e.checked) output.line(checked_words(*e.checked));
+  if (e.coverage) output.line(e.coverage->text());
   if (!e.diagnostics.empty()) output.line(e.diagnostics);
   std::string resources;
   for (const auto& [name, value] : e.resources.values)

@@ -201,7 +201,7 @@ class PortfolioDuels {
     const std::vector<Workload> timed = workloads_of(id);
     std::vector<Workload> everything = timed;
     everything.insert(everything.end(), holdout.begin(), holdout.end());
-    auto variant = compiled(id, everything, Breadth::everything);
+    auto variant = compiled(id, everything, Breadth::confirming);
     if (!variant) return variant.error();
     EvaluateRequest request;
     request.variant = std::move(*variant);

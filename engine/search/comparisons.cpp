@@ -57,7 +57,7 @@ void Comparisons::start() {
 
 void Comparisons::confirm(IndividualId id) {
   Confirm work;
-  work.build = {{variant_of(id)}, everything_, Breadth::everything, contenders_, breeding_.workloads()};
+  work.build = {{variant_of(id)}, everything_, Breadth::confirming, contenders_, breeding_.workloads()};
   send(id, std::move(work));
 }
 

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <set>
 
+#include "evaluators/judge/check_build_runs.hpp"
 #include "evaluators/judge/claims.hpp"
+#include "evaluators/judge/coverage_draws.hpp"
 #include "evaluators/judge/contender_side.hpp"
 #include "evaluators/judge/drawn_checks.hpp"
 #include "evaluators/judge/exactness.hpp"
@@ -168,11 +170,14 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
   std::vector<Dtype> timed;
   if (request.small_shapes)
     for (const Workload& w : request.workloads) timed.push_back(w.dtype);
+  CheckBuildRuns check_builds(site.device, site.task, request.variant, site.run_deadline_s);
+  CheckBuildRuns* const repeated = request.stop_after >= Stage::confirm ? &check_builds : nullptr;
   Checker checker(site.device, site.task, site.oracle,
                   {.run_deadline_s = site.run_deadline_s,
                    .stock = site.stock,
                    .awaited = request.stop_after >= Stage::confirm,
-                   .dtypes = std::move(timed)});
+                   .dtypes = std::move(timed),
+                   .check_builds = repeated});
   Clock::time_point start = Clock::now();
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism, Stage::edge}) {
     if (request.small_shapes && stage != Stage::smoke && stage != Stage::edge) continue;
@@ -200,7 +205,8 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
                       .oracle_flops = kEveryRowFlops,
                       .stock = site.stock,
                       .mixed_bytes = kMixedBytes,
-                      .awaited = request.stop_after >= Stage::confirm});
+                      .awaited = request.stop_after >= Stage::confirm,
+                      .check_builds = repeated});
     std::uint64_t shape = 0;
     for (const Workload& w : request.workloads) {
       site.progress({Stage::measure, {}, fmt::format("measure {}: every row", w.name)});
@@ -246,8 +252,11 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     if (auto wrong = checker.check(Stage::confirm, request.variant, w, derive_seed(seed, "confirm", index++)))
       return rejected(*wrong);
   }
+  const auto wrong = check_unreached_blocks(checker, check_builds, site, request, derive_seed(seed, "unreached"));
+  evaluation.coverage = check_builds.coverage();
   evaluation.check_seconds += seconds_since(start);
   evaluation.checked = checker.checked();
+  if (wrong) return rejected(*wrong);
   reached(Stage::confirm);
   return evaluation;
 }

@@ -104,7 +104,7 @@ std::vector<std::vector<std::string>> macro_assignments(const Task& task, const 
     return std::find(assignments.begin(), assignments.end(), macros(variant, task, w)) != assignments.end();
   };
   for (const Workload& w : workloads) add(w);
-  if (breadth == Breadth::everything) {
+  if (breadth == Breadth::everything || breadth == Breadth::confirming) {
     for (const Workload& w : every_claimed_shape(task, variant)) add(w);
   } else if (breadth == Breadth::contender) {
     std::vector<Workload> shapes = shapes_for_errors(task, variant, workloads);

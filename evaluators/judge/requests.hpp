@@ -28,10 +28,15 @@ struct Compiled {
       {};                    // see cultivar_contender.h; `variant` then has only a name, a target and an id
   std::string program = {};  // of a library that hosts Python (see ContenderFile)
 
+  // Of Breadth::confirming: a check build for each macro assignment, or why one of them has none.
+  std::vector<Binary> check_builds = {};
+  std::string no_check_build = {};
+
   bool is_library() const { return !library.empty(); }
 
   // The binary for these macros; nullptr if not compiled.
   const Binary* binary(const std::vector<std::string>& macros) const;
+  const Binary* check_build(const std::vector<std::string>& macros) const;
 };
 
 // A contender's library as a side; its id is the hash of its files. Throws InputError if one cannot be read.
@@ -43,6 +48,7 @@ enum class Breadth {
               // cost nothing
   everything,  // every check shape and every holdout workload that the variant claims, for Stage::confirm and
                // export
+  confirming,  // the same, with check builds (see Compiler::compile_check_build)
   contender,   // none but those of the shapes on which its errors are measured
 };
 

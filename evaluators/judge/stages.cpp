@@ -13,6 +13,7 @@
 
 #include "evaluators/check/composed_inputs.hpp"
 #include "evaluators/check/run_to_run.hpp"
+#include "evaluators/judge/check_build_runs.hpp"
 #include "evaluators/system/secret.hpp"
 #include "evaluators/timing/input_pool.hpp"
 #include "evaluators/timing/timing_stock.hpp"
@@ -138,9 +139,13 @@ std::string rows_note(const RowLayout& layout, std::size_t rows) {
 }  // namespace
 
 const Binary* Compiled::binary(const std::vector<std::string>& wanted) const {
-  for (const Binary& b : binaries)
-    if (b.macros == wanted) return &b;
-  return nullptr;
+  const auto found = std::ranges::find(binaries, wanted, &Binary::macros);
+  return found == binaries.end() ? nullptr : &*found;
+}
+
+const Binary* Compiled::check_build(const std::vector<std::string>& wanted) const {
+  const auto found = std::ranges::find(check_builds, wanted, &Binary::macros);
+  return found == check_builds.end() ? nullptr : &*found;
 }
 
 std::vector<std::int64_t> rows_to_check(const Task& task, const Workload& workload, const RowLayout& layout,
@@ -365,6 +370,13 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
       range = {std::min(range.first, value), std::max(range.second, value)};
     }
   if (!compiled.is_library()) specialisations_.insert(macros(compiled.variant, task_, workload));
+  if (limits_.check_builds != nullptr && limits_.check_builds->wanted(compiled, workload)) {
+    const CheckBuildRuns::Compare again = [&](const std::vector<std::vector<std::byte>>& outputs) {
+      return compare_in_pieces(task_, layout, outputs, expected);
+    };
+    return limits_.check_builds->repeat(stage, compiled, workload, inputs.runs(), where, seed,
+                                        many ? CheckBuildRuns::Compare() : again);
+  }
   return std::nullopt;
 }
 

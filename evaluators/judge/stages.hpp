@@ -17,7 +17,8 @@
 
 namespace cultivar {
 
-struct TimingStock;  // timing/timing_stock.hpp
+struct TimingStock;    // timing/timing_stock.hpp
+class CheckBuildRuns;  // check_build_runs.hpp
 
 struct CheckLimits {
   double run_deadline_s = 10.0;
@@ -33,6 +34,8 @@ struct CheckLimits {
   bool awaited = false;
   // Check shapes of other dtypes are left out, unless none would remain; empty: all.
   std::vector<Dtype> dtypes = {};
+  // Repeats right runs with check builds. Null: none are repeated. Outlives the checker.
+  CheckBuildRuns* check_builds = nullptr;
 };
 
 // A few seconds of oracle work. Beyond it, even "every row" means as many blocks of rows as fit.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/coverage/coverage.hpp"
 #include "evaluators/verdict/evaluation.hpp"
 
 namespace cultivar {
@@ -15,6 +16,9 @@ struct Binary {
   std::vector<std::string> macros;
   Resources resources;
   std::string log;  // warnings, as the compiler printed them
+  // Of a check build only (see Compiler::compile_check_build): its blocks, and how many counters it has.
+  std::vector<CodeBlock> blocks = {};
+  std::uint64_t counters = 0;
 };
 
 struct CompileFailure {

@@ -90,6 +90,8 @@ std::optional<Binary> BinaryCache::find(const std::string& key) const {
     facts.at("resources").get_to(binary.resources.values);
     binary.resources.shares = facts.value("instruction_shares", binary.resources.shares);
     binary.log = facts.at("log");
+    binary.blocks = facts.value("blocks", binary.blocks);
+    binary.counters = facts.value("counters", binary.counters);
   } catch (const json::exception&) {
     return std::nullopt;
   }
@@ -101,12 +103,13 @@ Expected<Binary> BinaryCache::store(const std::string& key, const fs::path& obje
   const auto bytes = read_file(object);
   if (!bytes) return tl::make_unexpected(bytes.error());
   binary.path = entry(folder_, key, suffix_);
-  const json facts = {{"sha256", sha256_hex(*bytes)},
+  json facts = {{"sha256", sha256_hex(*bytes)},
                       {"machine_code", binary.machine_code},
                       {"macros", binary.macros},
                       {"resources", binary.resources.values},
                       {"instruction_shares", binary.resources.shares},
                       {"log", binary.log}};
+  if (!binary.blocks.empty()) facts.update({{"blocks", binary.blocks}, {"counters", binary.counters}});
   // Write the description last: an entry exists only once its description does.
   // A complete entry and an equal object stay, also those that another process stores at this moment: it may
   // have opened a sandbox for this very file, in which no later one can be read.

@@ -140,6 +140,7 @@ void to_json(nlohmann::json& j, const Evaluation& e) {
   if (!e.exactness.empty()) j["exactness"] = e.exactness;
   if (e.checked) j["checked"] = *e.checked;
   if (e.largest_elements > 0) j["largest_elements"] = e.largest_elements;
+  if (e.coverage) j["coverage"] = *e.coverage;
 }
 
 void from_json(const nlohmann::json& j, Evaluation& e) {
@@ -153,6 +154,7 @@ void from_json(const nlohmann::json& j, Evaluation& e) {
   e.exactness = j.value("exactness", e.exactness);
   if (j.contains("checked")) e.checked = j.at("checked").get<Checked>();
   e.largest_elements = j.value("largest_elements", e.largest_elements);
+  if (j.contains("coverage")) e.coverage = j.at("coverage").get<Coverage>();
 }
 
 Evaluation rejection(Stage stage, std::string reason, std::string diagnostics) {

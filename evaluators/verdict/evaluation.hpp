@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "evaluators/coverage/coverage.hpp"
 #include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/verdict/exactness.hpp"
 #include "evaluators/verdict/host_fault.hpp"
@@ -118,6 +119,7 @@ struct Evaluation {
   std::optional<Checked> checked = {};    // absent if nothing ran, and in older records
   // Of the largest tensor on which the kernel was found right; 0: not known, as in older records.
   std::int64_t largest_elements = 0;
+  std::optional<Coverage> coverage = {};  // of confirmations; absent in older records
 
   bool measured() const { return verdict == Verdict::measured; }
   void add(ContenderTrouble);  // to the troubles and to the diagnostics

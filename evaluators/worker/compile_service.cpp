@@ -71,6 +71,23 @@ struct CompileService::State {
     return answer;
   }
 
+  // An Error text instead of a check build.
+  tl::expected<Binary, std::string> compile_check_build(const nlohmann::json& variant,
+                                                        const std::vector<std::string>& assignment) {
+    const nlohmann::json request = {{"request", "compile"},
+                                    {"check_build", true},
+                                    {"variant", variant},
+                                    {"macros", assignment},
+                                    {"deadline_s", options.compile_deadline_s}};
+    const auto answer = call(request, 2 * options.compile_deadline_s + kGraceSeconds);
+    if (!answer) return tl::make_unexpected(answer.error().error.message);
+    try {
+      return answer->at("binary").get<Binary>();
+    } catch (const nlohmann::json::exception& e) {
+      return tl::make_unexpected("the compile worker's reply is malformed: " + said_shortly(e));
+    }
+  }
+
   Outcome compile_one(const nlohmann::json& variant, const std::vector<std::string>& assignment) {
     const nlohmann::json request = {{"request", "compile"},
                                     {"variant", variant},
@@ -102,7 +119,8 @@ struct CompileService::State {
   }
 
   tl::expected<Compiled, Evaluation> compile(const Variant& variant,
-                                             const std::vector<std::vector<std::string>>& assignments) {
+                                             const std::vector<std::vector<std::string>>& assignments,
+                                             bool with_check_builds) {
     if (const auto fits = check_target(variant, options.target); !fits)
       return tl::make_unexpected(rejection(Stage::lint, fits.error().message, fits.error().text()));
     const Clock::time_point start = Clock::now();
@@ -116,12 +134,16 @@ struct CompileService::State {
     if (!assignments.empty()) outcomes[0] = compile_one(source, assignments[0]);
     if (!assignments.empty() && !outcomes[0]) return rejected(outcomes[0].error());
     std::atomic<std::size_t> next = 1;
+    std::vector<tl::expected<Binary, std::string>> checked(with_check_builds ? assignments.size() : 0);
     const auto work = [&] {
-      for (std::size_t i = next++; i < assignments.size(); i = next++)
-        outcomes[i] = compile_one(source, assignments[i]);
+      for (std::size_t i = next++; i < assignments.size() + checked.size(); i = next++)
+        if (i < assignments.size())
+          outcomes[i] = compile_one(source, assignments[i]);
+        else
+          checked[i - assignments.size()] = compile_check_build(source, assignments[i - assignments.size()]);
     };
     std::vector<std::future<void>> others;
-    const std::size_t rest = assignments.empty() ? 0 : assignments.size() - 1;
+    const std::size_t rest = assignments.empty() ? 0 : assignments.size() + checked.size() - 1;
     for (std::size_t i = 1; i < std::min(rest, links.size()); ++i)
       others.push_back(std::async(std::launch::async, work));
     work();
@@ -136,6 +158,11 @@ struct CompileService::State {
       }
       compiled.binaries.push_back(std::move(*outcomes[i]));
     }
+    for (tl::expected<Binary, std::string>& build : checked)
+      if (build)
+        compiled.check_builds.push_back(std::move(*build));
+      else
+        compiled.no_check_build = build.error();
     compiled.compile_seconds = seconds_since(start);
     return compiled;
   }
@@ -167,10 +194,10 @@ tl::expected<Compiled, Evaluation> CompileService::compile(const Variant& varian
   std::vector<std::vector<std::string>> assignments =
       macro_assignments(state_->task, variant, workloads, breadth);
   std::vector<Workload> drawn;
-  if (breadth == Breadth::everything)
+  if (breadth == Breadth::everything || breadth == Breadth::confirming)
     drawn = draw_unknown_assignments(state_->task, variant, assignments, secret_seed());
   for (const Workload& w : drawn) assignments.push_back(macros(variant, state_->task, w));
-  auto compiled = state_->compile(variant, assignments);
+  auto compiled = state_->compile(variant, assignments, breadth == Breadth::confirming);
   if (compiled) compiled->drawn = std::move(drawn);
   const Target target = state_->options.target;
   if (!compiled || target->check_binary == nullptr) return compiled;

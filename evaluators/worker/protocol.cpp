@@ -29,7 +29,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ceilings, flops, bytes_per_second, cached_byt
                                    cold)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resources, values, shares)
 
-CULTIVAR_JSON(Binary, path, machine_code, macros, resources, log)
+CULTIVAR_JSON(Binary, path, machine_code, macros, resources, log, blocks, counters)
 static void to_json(Json& j, const HostFault& fault) {
   j = name_of(fault);
 }
@@ -59,6 +59,8 @@ static void to_json(Json& j, const Compiled& c) {
   else
     j = {{"variant", c.variant},
          {"binaries", c.binaries},
+         {"check_builds", c.check_builds},
+         {"no_check_build", c.no_check_build},
          {"compile_seconds", c.compile_seconds},
          {"drawn", c.drawn}};
 }
@@ -99,6 +101,8 @@ static Compiled compiled(const Json& j, const Task& task) {
   } else {
     c.variant = variant(j.at("variant"), task);
     j.at("binaries").get_to(c.binaries);
+    j.at("check_builds").get_to(c.check_builds);
+    j.at("no_check_build").get_to(c.no_check_build);
     j.at("compile_seconds").get_to(c.compile_seconds);
     j.at("drawn").get_to(c.drawn);
   }

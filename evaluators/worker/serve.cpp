@@ -148,6 +148,13 @@ class Worker {
 
   Json compile(const Json& request) {
     const Variant variant = protocol::variant(request.at("variant"), *task_);
+    if (request.value("check_build", false)) {
+      const auto build =
+          compiler_->compile_check_build(variant, request.at("macros").get<std::vector<std::string>>(),
+                                         request.at("deadline_s").get<double>());
+      if (!build) return trouble(build.error());
+      return {{"answer", {{"binary", *build}}}};
+    }
     const auto binary = compiler_->compile(variant, request.at("macros").get<std::vector<std::string>>(),
                                            request.at("deadline_s").get<double>());
     if (!binary) return {{"answer", {{"failure", binary.error()}}}};

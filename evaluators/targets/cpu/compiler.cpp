@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "evaluators/profile/disassembly.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/lines.hpp"
@@ -19,6 +20,7 @@
 #include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/targets/compile_folder.hpp"
 #include "evaluators/targets/cpu/argument_check.hpp"
+#include "evaluators/targets/cpu/check_build.hpp"
 #include "evaluators/targets/cpu/clock_instructions.hpp"
 #include "evaluators/targets/cpu/screen.hpp"
 #include "evaluators/variant/source_files.hpp"
@@ -167,9 +169,11 @@ struct CpuCompiler::State {
                                  {folder / "out", "/dev/null"});
   }
 
+  // `more`: further options and files, behind the others.
   tl::expected<void, CompileFailure> run_compiler(const fs::path& folder,
                                                   const std::vector<std::string>& macros, double deadline_s,
-                                                  std::string& log) {
+                                                  std::string& log,
+                                                  const std::vector<std::string>& more = {}) {
     ProcessOptions process;
     const fs::path out = folder / "out";
     const auto walls = sandbox.usable() ? no_walls() : walls_around(folder);
@@ -195,6 +199,7 @@ struct CpuCompiler::State {
     for (const auto& macro : macros) process.command.push_back("-D" + macro);
     process.command.insert(process.command.end(),
                            {"variant.cpp", "-o", (out_inside / "variant.so").string(), "-lm"});
+    process.command.insert(process.command.end(), more.begin(), more.end());
     process.pipe_input = process.pipe_output = false;
     process.captured_bytes = 32 << 10;
     process.expendable = true;
@@ -356,6 +361,42 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
   auto stored = s.cache.store(key, object, std::move(binary));
   if (!stored) return cannot_write(s.options.cache, stored.error().message);
   return *stored;
+}
+
+Expected<Binary> CpuCompiler::compile_check_build(const Variant& variant,
+                                                  const std::vector<std::string>& macros, double deadline_s) {
+  State& s = *state_;
+  const auto forms = check_build_flags();
+  const std::string key =
+      sha256_hex(fmt::format("{}\ncheck build {}\n{}\n{}\n{}", s.identity, fmt::join(forms.front(), " "),
+                             check_build_source(), fmt::join(macros, "\n"), variant.source));
+  if (auto cached = s.cache.find(key)) return *cached;
+  Binary binary;
+  binary.macros = macros;
+  std::string trouble;
+  for (const std::vector<std::string>& form : forms) {
+    const CompileFolder folder(s.options.cache / "tmp");
+    auto written = State::write_source(folder.path() / "src", variant.source);
+    if (written) written = write_atomically(folder.path() / "src" / check_build_file, check_build_source());
+    if (!written) return tl::make_unexpected(written.error());
+    std::vector<std::string> more = form;
+    more.emplace_back(check_build_file);
+    if (auto done = s.run_compiler(folder.path(), macros, deadline_s, binary.log, more); !done) {
+      trouble = done.error().reason;
+      continue;
+    }
+    const fs::path object = folder.path() / "out" / "variant.so";
+    const auto listing = disassembled(object, {"-l", "--inlines"});
+    if (!listing) return tl::make_unexpected(listing.error());
+    std::vector<std::string> files{"variant.cpp"};
+    for (const HeaderFile& header : split_source(variant.source).headers) files.emplace_back(header.name);
+    binary.blocks = blocks_in(*listing, files);
+    if (binary.blocks.empty()) return failure("check build", "no block of it has a known line");
+    for (const CodeBlock& block : binary.blocks)
+      binary.counters = std::max(binary.counters, block.counter + 1);
+    return s.cache.store(key, object, std::move(binary));
+  }
+  return failure("check build", "it does not compile: " + trouble);
 }
 
 }  // namespace cultivar

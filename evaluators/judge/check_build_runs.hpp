@@ -1,0 +1,63 @@
+// Runs of check builds beside checks: a run that was right is repeated, with the same inputs, by the check
+// build of the same source. It tells which blocks such a run executes, and finds what no output of the
+// ordinary build need show: indices outside arrays, and locals that are read before they are written.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "evaluators/check/compare.hpp"
+#include "evaluators/coverage/coverage.hpp"
+#include "evaluators/judge/requests.hpp"
+#include "evaluators/targets/target.hpp"
+
+namespace cultivar {
+
+// The plan of a check build: as that of the ordinary build, with the counters as one more output and a first
+// kernel that clears them.
+Plan check_plan(Plan, const Binary& check_build);
+
+// For one evaluation. Keeps references to the device and the task.
+class CheckBuildRuns {
+ public:
+  CheckBuildRuns(Device& device, const Task& task, const Compiled& compiled, double run_deadline_s);
+
+  // Whether to repeat a run on this shape: as long as blocks of its specialisation have not run, and a few
+  // times at least. Not, when the runs so far have taken their time (kCheckBuildSeconds).
+  bool wanted(const Compiled&, const Workload&) const;
+  // Repeats a run. `compare`: of its outputs; none: they are not compared. A slow build, or one that cannot be
+  // started, is no rejection.
+  using Compare = std::function<Comparison(const std::vector<std::vector<std::byte>>& outputs)>;
+  std::optional<Evaluation> repeat(Stage, const Compiled&, const Workload&, const RunInputs&,
+                                   const std::string& where, std::uint64_t seed, const Compare& compare);
+
+  const BlocksRun& blocks() const { return blocks_; }
+  Coverage coverage() const;
+
+  int drawn_runs = 0;  // for Coverage
+
+ private:
+  void missing(std::string why);
+
+  Device& device_;
+  const Task& task_;
+  double run_deadline_s_;
+  BlocksRun blocks_;
+  std::map<BlocksRun::Macros, int> runs_;
+  std::set<BlocksRun::Macros> unusable_;
+  std::vector<std::string> missing_;
+  double seconds_ = 0.0;
+  std::unique_ptr<Session> kept_;
+  std::string kept_shape_;
+  std::vector<std::vector<std::byte>> outputs_;
+};
+
+inline constexpr double kCheckBuildSeconds = 120.0;
+inline constexpr int kFewestCheckBuildRuns = 12;  // of one specialisation
+
+}  // namespace cultivar

@@ -1,0 +1,29 @@
+// The check build of a cpu kernel: the same source, compiled with little optimization, with a counter at the
+// beginning of each basic block, with locals that hold a pattern until they are written, and with checks of
+// the indices of arrays whose size is known. Two things of it are code of ours, linked into the object: what
+// a block calls, and the kernel that says where the counters lie.
+//
+// The counters are bytes of a buffer that the plan of a check build has beside its own (judge/check_plan.hpp): the
+// byte at the offset of an instruction is 1 if the block at that place ran. The first bytes, where an object
+// has its headers and no code, hold a Violation (coverage/violation.hpp).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "evaluators/coverage/coverage.hpp"
+
+namespace cultivar {
+
+// The options behind those of an ordinary build, which they override. The second set is for sources that
+// compile only where everything is inlined, such as those that pass a constant for an immediate.
+std::vector<std::vector<std::string>> check_build_flags();
+// The file that is compiled and linked with the kernel.
+inline constexpr std::string_view check_build_file = "cultivar_check_build.cpp";
+std::string_view check_build_source();
+
+// The blocks in the output of `objdump -d -l --inlines`. `files`: the kernel's own.
+std::vector<CodeBlock> blocks_in(std::string_view listing, const std::vector<std::string>& files);
+
+}  // namespace cultivar
