@@ -47,7 +47,7 @@ WORDS = {"special": "a special path for one size or layout", "beyond": "beyond a
          "tunables": "tunables", "stale": "stale state"}
 # Evaluations are cheap where little is timed: this set of the task instead of `cpu_quick`.
 WORKLOADS = {"matmul": "cpu_quick", "rope": "cpu_quick", "cross_entropy": "cpu_quick", "linear": "cpu_quick",
-             "rmsnorm_backward": "cpu_quick"}
+             "rmsnorm_backward": "cpu_quick", "row_reduce": "cpu_quick"}
 # How many mutants a kernel should have for each of a cheap one: those of attention cost most to evaluate.
 SHARES = {"attention_backward": 0.3, "attention_forward": 0.8, "attention_paged": 0.6, "gelu": 0.6}
 
@@ -64,12 +64,21 @@ def kernels(target):
                   ROOT / "experiments/mailbox_evolution/best/kernel.cpp"]
     else:
         found += sorted(p for p in (ROOT / "experiments/gpu_suite").glob("evolved/**/*.cu"))
+        found = [p for p in found if usable_on_cuda(base_text(str(p.relative_to(ROOT))))]
     result = []
     for path in found:
         match = re.search(r"^task: (\w+)", path.read_text(), re.M)
         if match and (TASKS / match.group(1)).is_dir():
             result.append((str(path.relative_to(ROOT)), match.group(1)))
     return result
+
+
+def usable_on_cuda(source):
+    """The proof launches kernels itself: no tensor maps, and only headers of configs/tasks/headers."""
+    if "/*--- cultivar" not in source or "tensor_maps" in source:
+        return False
+    manifest = tf.read_manifest(source)
+    return all((TASKS / "headers" / h).exists() for h in manifest.get("headers") or [])
 
 
 class Progress:
@@ -125,6 +134,10 @@ def dims_at(source, place, task, manifest):
             break
     else:
         result = {d: d for d in task["dimensions"] if d in f[3]}
+        # A block for each row: the size of the grid is the number of rows, in all functions.
+        grid = (manifest["launch"][0].get("grid") or [""])[0]
+        if grid in task["dimensions"] and grid not in result and len(manifest["launch"]) == 1:
+            result[grid] = "static_cast<int>(gridDim.x)"
         if "count" in f[3] and task["name"] in ("gelu", "silu_mul"):
             result["count"] = "count"
     for name in manifest.get("specialize") or []:
@@ -141,7 +154,7 @@ def guard_code(guard, dims, style):
         number = re.search(r"\b\d{3,}\b", text)
         if number:
             name = "kCase%s" % number.group(0)
-            prelude = "static constexpr int %s = %s;\n" % (name, number.group(0))
+            prelude = "enum : int { %s = %s };\n" % (name, number.group(0))
             text = text[:number.start()] + name + text[number.end():]
     text = re.sub(r"\b[A-Za-z_]\w*\b", lambda m: dims.get(m.group(0), m.group(0)), text)
     return "(" + text + ")", prelude
