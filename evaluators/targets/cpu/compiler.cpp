@@ -376,7 +376,7 @@ Expected<Binary> CpuCompiler::compile_check_build(const Variant& variant,
   std::string trouble;
   for (const std::vector<std::string>& form : forms) {
     const CompileFolder folder(s.options.cache / "tmp");
-    auto written = State::write_source(folder.path() / "src", variant.source);
+    auto written = State::write_source(folder.path() / "src", variant.source, {});
     if (written) written = write_atomically(folder.path() / "src" / check_build_file, check_build_source());
     if (!written) return tl::make_unexpected(written.error());
     std::vector<std::string> more = form;
