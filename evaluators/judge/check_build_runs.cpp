@@ -109,8 +109,8 @@ std::optional<Evaluation> CheckBuildRuns::repeat(Stage stage, const Compiled& co
     kept_shape_ = workload.name;
   }
   size_outputs(task_, workload, outputs_);
-  const std::size_t own_outputs = static_cast<std::size_t>(
-      std::ranges::count(task_.tensors, Role::output, &TensorSpec::role));
+  const std::size_t own_outputs =
+      static_cast<std::size_t>(std::ranges::count(task_.tensors, Role::output, &TensorSpec::role));
   outputs_.resize(own_outputs + 1);
   outputs_.back().assign(build->counters, std::byte{0});
   RunOptions options;

@@ -49,10 +49,10 @@ bool applies(const Task& task, const StressCase& stress, const Workload& workloa
   return true;
 }
 
-// Of five runs one has ordinary values, one those of a stress case, one is composed, and two are mixed.
+// Of seven runs one has ordinary values, one those of a stress case, three are composed and two are mixed.
 CheckValues drawn_values(const Task& task, const Workload& shape, std::uint64_t seed) {
-  const std::uint64_t kind = derive_seed(seed, "values") % 5;
-  CheckValues values{.mixed = kind >= 3, .composed = kind == 2, .drawn_shape = true};
+  const std::uint64_t kind = derive_seed(seed, "values") % 7;
+  CheckValues values{.mixed = kind == 2 || kind == 3, .composed = kind >= 4, .drawn_shape = true};
   if (kind != 1 || task.stress.empty()) return values;
   const StressCase& stress = task.stress[derive_seed(seed, "stress case") % task.stress.size()];
   if (applies(task, stress, shape)) values.stress = &stress;

@@ -279,6 +279,8 @@ std::optional<Evaluation> Checker::run_stage(Stage stage, const Compiled& compil
       if (auto wrong = check(stage, compiled, w, derive_seed(seed, "stress", index++), {.stress = &stress}))
         return wrong;
     }
+    if (auto wrong = check(stage, compiled, w, derive_seed(seed, "stress", index++), {.composed = true}))
+      return wrong;
   }
   return std::nullopt;
 }

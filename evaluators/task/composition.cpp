@@ -12,6 +12,7 @@ namespace cultivar {
 namespace {
 
 enum class Change {
+  outliers,
   scale,
   mirror,
   shift,
@@ -25,9 +26,10 @@ enum class Change {
   sparse,
   tiny
 };
-constexpr Change kChanges[] = {Change::scale,  Change::mirror,      Change::shift,  Change::calm,
-                               Change::late,   Change::magnitudes,  Change::ties,   Change::low_rows,
-                               Change::rising, Change::alternating, Change::sparse, Change::tiny};
+constexpr Change kChanges[] = {Change::outliers, Change::outliers, Change::scale,  Change::mirror,
+                               Change::shift,    Change::calm,     Change::late,   Change::magnitudes,
+                               Change::ties,     Change::low_rows, Change::rising, Change::alternating,
+                               Change::sparse,   Change::tiny};
 // Values of a uniform fill must stay in its range.
 constexpr Change kBounded[] = {Change::calm, Change::ties};
 
@@ -86,6 +88,7 @@ class Composer {
   struct Axis {
     std::size_t number = 0, extent = 1, stride = 1;
     std::size_t along(std::size_t i) const { return i / stride % extent; }
+    std::size_t first(std::size_t line) const { return line / stride * stride * extent + line % stride; }
   };
   Axis draw_axis() {
     Axis axis;
@@ -104,6 +107,22 @@ class Composer {
 
   std::string apply(Change change, bool large) {
     switch (change) {
+      case Change::outliers: {
+        if (!large) return {};
+        const Axis axis = draw_axis();
+        const double factor = 1.0 / size(8.0);
+        each([&](std::size_t, double x) { return x * factor; });
+        const std::size_t share = 1 + below(stream_, 4);
+        const double value = grown(deviation_ * std::exp2(3.0) * size(std::max(7.0, powers_)));
+        const std::size_t lines = values_.size() / axis.extent;
+        for (std::size_t line = 0; line < lines; ++line) {
+          const std::size_t place = below(stream_, axis.extent);
+          if (below(stream_, share) == 0)
+            values_[axis.first(line) + place * axis.stride] = below(stream_, 4) == 0 ? -value : value;
+        }
+        return fmt::format("times {:.3g}, and {:.3g} or {:.3g} once in one of {} lines along axis {}", factor,
+                           value, -value, share, axis.number);
+      }
       case Change::scale: {
         const bool up = large && below(stream_, 2) == 0;
         const double factor = up ? grown(size(powers_)) : 1.0 / size(powers_);
