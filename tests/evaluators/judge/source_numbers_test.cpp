@@ -1,0 +1,62 @@
+#include "evaluators/judge/source_numbers.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <string>
+
+using namespace cultivar;
+
+namespace {
+
+Variant with_code(const std::string& code) {
+  Variant variant;
+  variant.source = code;
+  variant.manifest.tunables = {{"LANES", {std::int64_t{8}, std::int64_t{16}}, std::int64_t{16}}};
+  variant.configuration = {{"LANES", std::int64_t{16}}};
+  return variant;
+}
+
+bool has(const std::vector<std::int64_t>& numbers, std::int64_t number) {
+  return std::ranges::find(numbers, number) != numbers.end();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(source_numbers)
+
+BOOST_AUTO_TEST_CASE(numbers_beside_a_comparison_are_told_apart) {
+  const SourceNumbers n = cultivar::source_numbers(with_code("if (C > 4096) x[777] = y % 48;"));
+  BOOST_TEST((has(n.compared, 4096) && has(n.compared, 48)));
+  BOOST_TEST((has(n.others, 777) && !has(n.compared, 777)));
+}
+
+BOOST_AUTO_TEST_CASE(products_shifts_tunables_and_constants_count_by_their_value) {
+  const SourceNumbers n =
+      cultivar::source_numbers(with_code("constexpr int kTile = 3 * LANES;\n#define WIDE 1000\nif (C >= 4 * "
+                                         "kTile || R < 1 << 16 || C == WIDE + 24) {}"));
+  for (const std::int64_t number : {192, 65536, 1024}) BOOST_TEST(has(n.compared, number), number);
+  BOOST_TEST(has(n.others, 48));
+}
+
+BOOST_AUTO_TEST_CASE(comments_text_and_real_numbers_are_not_read) {
+  const SourceNumbers n =
+      cultivar::source_numbers(with_code("// C > 4096\n/* R == 512 */ float a = 88.7f, b = 1e20; int h = "
+                                         "0x40; char c = '9'; int big = 1'000'003;"));
+  for (const std::int64_t number : {4096, 512, 88, 20, 9})
+    BOOST_TEST((!has(n.compared, number) && !has(n.others, number)));
+  BOOST_TEST((has(n.others, 64) && has(n.others, 1000003)));
+}
+
+BOOST_AUTO_TEST_CASE(expressions_of_a_manifest_are_read) {
+  const SourceNumbers n =
+      cultivar::source_numbers(with_code("/*--- cultivar\nrequires: \"C <= 300 && R % 12 == 0\"\n---*/\n"));
+  BOOST_TEST((has(n.compared, 300) && has(n.compared, 12)));
+}
+
+BOOST_AUTO_TEST_CASE(a_variable_that_changes_has_no_value) {
+  const SourceNumbers n =
+      cultivar::source_numbers(with_code("for (int i = 5; i < C; ++i) if (i * 7 > C) {}"));
+  BOOST_TEST(!has(n.compared, 35));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,107 @@
+#include "evaluators/task/composition.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "evaluators/check/composed_inputs.hpp"
+
+using namespace cultivar;
+
+namespace {
+
+Task task_named(const std::string& name) {
+  return load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/" + name);
+}
+
+std::vector<double> composed(const Task& task, const Workload& workload, std::uint64_t seed, int strength,
+                             int headroom, std::string* words = nullptr) {
+  const Inputs inputs =
+      make_altered_inputs(nullptr, task, workload, seed, {}, [&](std::span<std::vector<std::byte>> bytes) {
+        return compose_values(task, workload, seed, strength, headroom, bytes);
+      });
+  if (words != nullptr) *words = inputs.mixture;
+  return inputs.decoded.front();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(composition)
+
+BOOST_AUTO_TEST_CASE(the_same_seed_gives_the_same_values_and_every_change_is_described) {
+  const Task task = task_named("softmax");
+  const Workload& workload = task.sweep[2];
+  const std::vector<double> plain = make_inputs(nullptr, task, workload, 5).decoded.front();
+  std::set<std::string> all;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    std::string words;
+    const std::vector<double> once = composed(task, workload, seed, 2, 0, &words);
+    BOOST_TEST((once == composed(task, workload, seed, 2, 0)));
+    BOOST_TEST((once != make_inputs(nullptr, task, workload, seed).decoded.front()) == !words.empty());
+    all.insert(words);
+  }
+  BOOST_TEST(all.size() >= 35U);
+}
+
+BOOST_AUTO_TEST_CASE(all_values_are_finite_in_every_dtype_and_strength) {
+  const Task task = task_named("softmax");
+  for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
+    Workload workload = task.sweep[2];
+    workload.dtype = dtype;
+    for (int strength = 0; strength <= kMostStrength; ++strength)
+      for (std::uint64_t seed = 1; seed <= 20; ++seed)
+        BOOST_TEST(std::ranges::all_of(composed(task, workload, seed, strength, 3),
+                                       [](double value) { return std::isfinite(value); }));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(values_of_a_uniform_fill_stay_in_its_range) {
+  const Task task = task_named("rope");  // cos and sin are uniform in [-1, 1)
+  const Workload& workload = task.sweep.front();
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const Inputs inputs =
+        make_altered_inputs(nullptr, task, workload, seed, {}, [&](std::span<std::vector<std::byte>> bytes) {
+          return compose_values(task, workload, seed, kMostStrength, 0, bytes);
+        });
+    for (const std::size_t table : {3U, 4U})
+      BOOST_TEST(std::ranges::all_of(inputs.decoded[table], [](double x) { return x >= -1.0 && x <= 1.0; }));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(large_values_occur_far_beyond_those_of_the_fill) {
+  const Task task = task_named("softmax");
+  double greatest = 0.0, least = 1.0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed)
+    for (const double value : composed(task, task.sweep[2], seed, kMostStrength, 0)) {
+      greatest = std::max(greatest, std::abs(value));
+      if (value != 0.0) least = std::min(least, std::abs(value));
+    }
+  BOOST_TEST(greatest > 1e12);
+  BOOST_TEST(least < 1e-30);
+}
+
+BOOST_AUTO_TEST_CASE(composed_inputs_are_such_that_the_oracle_and_its_roundings_are_finite) {
+  const std::filesystem::path cache = std::filesystem::path(CULTIVAR_BIN_DIR) / "../cache/tests";
+  for (const char* name : {"rmsnorm", "matmul"}) {  // squares and products overflow early
+    const Task task = task_named(name);
+    const auto oracle = OracleLibrary::build(task, cache);
+    BOOST_REQUIRE(oracle);
+    Workload workload = task.smoke.front();
+    workload.dtype = Dtype::f32;
+    const RowLayout layout(task, workload);
+    int changed = 0;
+    for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+      const Inputs inputs = composed_inputs(*oracle, task, workload, seed, 1);
+      changed += !inputs.mixture.empty();
+      const std::vector<std::int64_t> rows{0, layout.rows() - 1};
+      for (const double value :
+           Oracle(*oracle, task, workload, 1).rows(oracle->rounded(), inputs.view(), rows))
+        BOOST_TEST(std::isfinite(value));
+    }
+    BOOST_TEST(changed > 15, name);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
