@@ -73,7 +73,7 @@ must() {  # passed | refused, then what to evaluate
   shift
   $cultivar evaluate "$@" --target cuda --json >"$out/.json" 2>"$out/.log" </dev/null
   code=$?
-  if grep -q '"verdict": "passed"' "$out/.json"; then verdict=passed; elif grep -q '"verdict": "rejected"' "$out/.json"; then verdict=refused; else verdict="no verdict (exit code $code)"; fi
+  if grep -qE '"verdict": "(passed|measured)"' "$out/.json"; then verdict=passed; elif grep -q '"verdict": "rejected"' "$out/.json"; then verdict=refused; else verdict="no verdict (exit code $code)"; fi
   echo "$2: must be $wanted: $verdict"
   grep -E '"(stage|reason)":' "$out/.json"
   case $verdict in no*) tail -n 5 "$out/.log" ;; esac
