@@ -18,7 +18,7 @@ SHIM = """
 #define __shared__ static
 #define __grid_constant__
 #define __restrict__
-#define __align__(x) alignas(x)
+#define __align__(x) __attribute__((aligned(x)))
 #define __constant__ static
 template <class T> void written(T*);
 template <class T> void read(T);
