@@ -1,5 +1,5 @@
 // AttentionForward: Scaled dot-product attention, forward: O = softmax(scale Q K^T + mask) V and the log-sum-exp (natural) of each row; a row that sees no key gives O = 0 and LSE = -inf
-// Kernel 'attention_even_sections' (b6ed4d5cb9a0), found and exported by Cultivar. Self-contained; needs C++20, Linux and NVIDIA's driver,
+// Kernel 'attention_even_sections' (f6efb97d2075), found and exported by Cultivar. Self-contained; needs C++20, Linux and NVIDIA's driver,
 // which is loaded at run time (libcuda.so.1), but no CUDA toolkit.
 //
 //   cultivar_export::AttentionForward kernel;            // uses this thread's CUDA context, or device 0's primary context
@@ -35,24 +35,24 @@
 struct CUstream_st;  // cudaStream_t and CUstream are pointers to it
 
 // The machine code, from cubins.cpp.
-extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D128_causal1_paired0_drawn1_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D128_causal1_paired0_drawn0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D128_causal0_paired1_drawn0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D128_causal1_paired1_drawn1_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D64_causal0_paired1_drawn0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D64_causal1_paired0_drawn1_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D64_causal1_paired1_drawn1_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D256_causal0_paired1_drawn0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D256_causal1_paired0_drawn1_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D128_causal0_paired0_drawn0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D256_causal0_paired0_drawn0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D64_causal0_paired0_drawn0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D64_causal1_paired0_drawn0_sm_90a_cubin[];
-extern "C" const unsigned char cultivar_cubin_b6ed4d5cb9a0_D256_causal1_paired0_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_f6efb97d2075_D128_causal1_paired0_drawn1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_f6efb97d2075_D128_causal1_paired0_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_f6efb97d2075_D128_causal0_paired1_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_f6efb97d2075_D128_causal1_paired1_drawn1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_f6efb97d2075_D64_causal0_paired1_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_f6efb97d2075_D64_causal1_paired0_drawn1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_f6efb97d2075_D64_causal1_paired1_drawn1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_f6efb97d2075_D256_causal0_paired1_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_f6efb97d2075_D256_causal1_paired0_drawn1_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_f6efb97d2075_D128_causal0_paired0_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_f6efb97d2075_D256_causal0_paired0_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_f6efb97d2075_D64_causal0_paired0_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_f6efb97d2075_D64_causal1_paired0_drawn0_sm_90a_cubin[];
+extern "C" const unsigned char cultivar_cubin_f6efb97d2075_D256_causal1_paired0_drawn0_sm_90a_cubin[];
 
 namespace cultivar_export {
 // A namespace for this kernel, so that one program can include headers of several exports. Inline: callers omit it.
-inline namespace attention_forward_b6ed4d5cb9a0 {
+inline namespace attention_forward_f6efb97d2075 {
 
 namespace expression {
 // By 0 not a number: no condition on it holds, and no size may be one.
@@ -602,20 +602,20 @@ class AttentionForward {
   };
   static const std::vector<image_t>& images() {
     static const std::vector<image_t> all{
-        {0, 90, true, cultivar_cubin_b6ed4d5cb9a0_D128_causal1_paired0_drawn1_sm_90a_cubin},
-        {1, 90, true, cultivar_cubin_b6ed4d5cb9a0_D128_causal1_paired0_drawn0_sm_90a_cubin},
-        {2, 90, true, cultivar_cubin_b6ed4d5cb9a0_D128_causal0_paired1_drawn0_sm_90a_cubin},
-        {3, 90, true, cultivar_cubin_b6ed4d5cb9a0_D128_causal1_paired1_drawn1_sm_90a_cubin},
-        {4, 90, true, cultivar_cubin_b6ed4d5cb9a0_D64_causal0_paired1_drawn0_sm_90a_cubin},
-        {5, 90, true, cultivar_cubin_b6ed4d5cb9a0_D64_causal1_paired0_drawn1_sm_90a_cubin},
-        {6, 90, true, cultivar_cubin_b6ed4d5cb9a0_D64_causal1_paired1_drawn1_sm_90a_cubin},
-        {7, 90, true, cultivar_cubin_b6ed4d5cb9a0_D256_causal0_paired1_drawn0_sm_90a_cubin},
-        {8, 90, true, cultivar_cubin_b6ed4d5cb9a0_D256_causal1_paired0_drawn1_sm_90a_cubin},
-        {9, 90, true, cultivar_cubin_b6ed4d5cb9a0_D128_causal0_paired0_drawn0_sm_90a_cubin},
-        {10, 90, true, cultivar_cubin_b6ed4d5cb9a0_D256_causal0_paired0_drawn0_sm_90a_cubin},
-        {11, 90, true, cultivar_cubin_b6ed4d5cb9a0_D64_causal0_paired0_drawn0_sm_90a_cubin},
-        {12, 90, true, cultivar_cubin_b6ed4d5cb9a0_D64_causal1_paired0_drawn0_sm_90a_cubin},
-        {13, 90, true, cultivar_cubin_b6ed4d5cb9a0_D256_causal1_paired0_drawn0_sm_90a_cubin},
+        {0, 90, true, cultivar_cubin_f6efb97d2075_D128_causal1_paired0_drawn1_sm_90a_cubin},
+        {1, 90, true, cultivar_cubin_f6efb97d2075_D128_causal1_paired0_drawn0_sm_90a_cubin},
+        {2, 90, true, cultivar_cubin_f6efb97d2075_D128_causal0_paired1_drawn0_sm_90a_cubin},
+        {3, 90, true, cultivar_cubin_f6efb97d2075_D128_causal1_paired1_drawn1_sm_90a_cubin},
+        {4, 90, true, cultivar_cubin_f6efb97d2075_D64_causal0_paired1_drawn0_sm_90a_cubin},
+        {5, 90, true, cultivar_cubin_f6efb97d2075_D64_causal1_paired0_drawn1_sm_90a_cubin},
+        {6, 90, true, cultivar_cubin_f6efb97d2075_D64_causal1_paired1_drawn1_sm_90a_cubin},
+        {7, 90, true, cultivar_cubin_f6efb97d2075_D256_causal0_paired1_drawn0_sm_90a_cubin},
+        {8, 90, true, cultivar_cubin_f6efb97d2075_D256_causal1_paired0_drawn1_sm_90a_cubin},
+        {9, 90, true, cultivar_cubin_f6efb97d2075_D128_causal0_paired0_drawn0_sm_90a_cubin},
+        {10, 90, true, cultivar_cubin_f6efb97d2075_D256_causal0_paired0_drawn0_sm_90a_cubin},
+        {11, 90, true, cultivar_cubin_f6efb97d2075_D64_causal0_paired0_drawn0_sm_90a_cubin},
+        {12, 90, true, cultivar_cubin_f6efb97d2075_D64_causal1_paired0_drawn0_sm_90a_cubin},
+        {13, 90, true, cultivar_cubin_f6efb97d2075_D256_causal1_paired0_drawn0_sm_90a_cubin},
     };
     return all;
   }
@@ -758,5 +758,5 @@ class AttentionForward {
   std::size_t capacity_ = 0;
 };
 
-}  // namespace attention_forward_b6ed4d5cb9a0
+}  // namespace attention_forward_f6efb97d2075
 }  // namespace cultivar_export

@@ -948,15 +948,22 @@ class Team {
   __device__ __forceinline__ void multiply_again(float (&s)[KEYS / 2]) const {
 #pragma unroll
     for (int i = 0; i < KEYS / 2; ++i) s[i] = 0.0f;
+#if D == 256  // registers are scarce: what addresses depend on is computed here, not kept since the tile began
+    u32 thread = threadIdx.x;
+    asm volatile("" : "+r"(thread));
+    const int lane_ = thread % 32;
+    const u32 row = thread % 128 / 32 * 16 + lane_ % 16, key = lane_ / 16 * 8 + lane_ % 8;
+#else
     const u32 row = threadIdx.x % 128 / 32 * 16 + lane_ % 16, key = lane_ / 16 * 8 + lane_ % 8;
+#endif
 #pragma unroll 1
     for (int step = 0; step < kHead / 16; ++step) {
       u32 a[4], b[4];
       const u32 chunk_q = 2 * step + lane_ / 16, chunk = 2 * step + lane_ / 8 % 2;
       const u32 from_q = queries(place_) + chunk_q / 8 * kColumnQ + row * 128 + ((chunk_q % 8) ^ (row % 8)) * 16;
       const u32 from = memory_ + kKeysAt + keys_.stage * kTile + chunk / 8 * kColumn + key * 128 + ((chunk % 8) ^ (key % 8)) * 16;
-#if HELD > 0
-      if (kPlaces == 1)
+#if HELD == D / 4
+      if (kPlaces == 1)  // registers have all of Q, and the next queries may already come into its only place
 #pragma unroll
         for (int i = 0; i < kHead / 4; ++i) a[i % 4] = i < 4 || i / 4 == step ? q_[i] : a[i % 4];
       else

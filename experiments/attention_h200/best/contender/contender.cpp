@@ -43,7 +43,7 @@ std::int32_t launch(void* handle, void* const* data, void* workspace, void* stre
 extern "C" {
 
 const cultivar_contender_description* cultivar_contender_describe() {
-  static const cultivar_contender_description told{CULTIVAR_CONTENDER_ABI, "attention_everywhere_b6ed4d5c", "attention_even_sections b6ed4d5cb9a0, #1 of attention-everywhere", "attention_forward",
+  static const cultivar_contender_description told{CULTIVAR_CONTENDER_ABI, "attention_everywhere_f6efb97d", "attention_even_sections f6efb97d2075, #1 of attention-everywhere", "attention_forward",
                                                    "cuda"};
   return &told;
 }

@@ -1,6 +1,6 @@
 """Scaled dot-product attention, forward: O = softmax(scale Q K^T + mask) V and the log-sum-exp (natural) of each row; a row that sees no key gives O = 0 and LSE = -inf
 
-Kernel 'attention_even_sections' (b6ed4d5cb9a0), found and exported by Cultivar, for bf16 tensors on cuda. Forward only, unless
+Kernel 'attention_even_sections' (f6efb97d2075), found and exported by Cultivar, for bf16 tensors on cuda. Forward only, unless
 register_backward(module) is given the module of another export that computes the gradients.
 
     from cultivar_attention_forward import attention_forward
@@ -9,8 +9,8 @@ register_backward(module) is given the module of another export that computes th
 Specialized for: D128_causal1_paired0_drawn1, D128_causal1_paired0_drawn0, D128_causal0_paired1_drawn0, D128_causal1_paired1_drawn1, D64_causal0_paired1_drawn0, D64_causal1_paired0_drawn1, D64_causal1_paired1_drawn1, D256_causal0_paired1_drawn0, D256_causal1_paired0_drawn1, D128_causal0_paired0_drawn0, D256_causal0_paired0_drawn0, D64_causal0_paired0_drawn0, D64_causal1_paired0_drawn0, D256_causal1_paired0_drawn0. Other shapes raise Unsupported with the reason. Inputs should be finite: ../build/verify
 says how NaN spreads.
 
-The module loads libattention_everywhere_b6ed4d5c.so (from this folder, or from ../build, where CMake writes it) through ctypes. It needs no
-compiler and works with PyTorch 1.13 or newer. The operator is torch.ops.cultivar_b6ed4d5cb9a0.attention_forward; it works in
+The module loads libattention_everywhere_f6efb97d.so (from this folder, or from ../build, where CMake writes it) through ctypes. It needs no
+compiler and works with PyTorch 1.13 or newer. The operator is torch.ops.cultivar_f6efb97d2075.attention_forward; it works in
 torch.compile, on meta tensors and in CUDA graphs.
 
 Each kernel has its own namespace, so that several exports can be used in one process. Exports of the same task have the same
@@ -305,7 +305,7 @@ def _library_file(name):
 
 
 def _load():
-    library = ctypes.CDLL(_library_file("libattention_everywhere_b6ed4d5c.so"))
+    library = ctypes.CDLL(_library_file("libattention_everywhere_f6efb97d.so"))
     library.cultivar_contender_describe.restype = ctypes.POINTER(_Description)
     library.cultivar_contender_last_error.restype = ctypes.c_char_p
     library.cultivar_contender_prepare.argtypes = [ctypes.POINTER(_Workload), ctypes.POINTER(ctypes.c_void_p)]
@@ -315,7 +315,7 @@ def _load():
     library.cultivar_export_workspace_bytes.restype = ctypes.c_uint64
     library.cultivar_export_launch.argtypes = [ctypes.c_void_p] * 4
     version = library.cultivar_contender_describe().contents.version.decode()
-    if version != "attention_even_sections b6ed4d5cb9a0, #1 of attention-everywhere":
+    if version != "attention_even_sections f6efb97d2075, #1 of attention-everywhere":
         raise ImportError("%s belongs to another kernel (%s); build it again" % (library._name, version))
     return library
 
@@ -485,7 +485,7 @@ def _registered():
     A registration lasts until the process ends and calls the module's current functions, also after a reload.
     """
     for copy in itertools.count(1):
-        name = "cultivar_b6ed4d5cb9a0" if copy == 1 else "cultivar_b6ed4d5cb9a0_%d" % copy
+        name = "cultivar_f6efb97d2075" if copy == 1 else "cultivar_f6efb97d2075_%d" % copy
         namespace = getattr(torch.ops, name)
         kept = vars(namespace).get("_cultivar")
         if kept is None:

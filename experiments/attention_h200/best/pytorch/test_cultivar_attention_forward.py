@@ -237,7 +237,7 @@ def displaced(tensor):
 
 PYTHON_NAMES = {  }
 
-print("PyTorch %s, %s, attention_even_sections b6ed4d5cb9a0" % (torch.__version__, torch.cuda.get_device_name() if TARGET == "cuda"
+print("PyTorch %s, %s, attention_even_sections f6efb97d2075" % (torch.__version__, torch.cuda.get_device_name() if TARGET == "cuda"
                                             else "%d threads" % torch.get_num_threads()))
 for shape in SHAPES:
     numbers, inputs = numbers_of(shape), inputs_of(shape)
