@@ -259,7 +259,7 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
              : "which < 0 ? \"\" : kernel_.specialisation_for(std::size_t(which), arguments_)"},
       {"served",
        contents.specialisations == std::vector<std::string>{"any"}
-           ? "every shape that the task and the kernel's\nmanifest (`requires`, `constraints`) accept"
+           ? "the shapes that the task and the kernel's\nmanifest (`requires`, `constraints`) accept"
            : fmt::format("shapes with these values compiled in: {}",
                          fmt::join(contents.specialisations, ", "))},
       {"most_elements",
