@@ -77,6 +77,7 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
       more.remove_prefix(std::min(first_line + 1, more.size()));
     output.line(fmt::format("{}: rejected at {}: {}", head, name_of(e.stage), why));
     if (!more.empty()) output.line(std::string(more));
+    if (e.coverage) output.line(e.coverage->text());
   } else if (e.workloads.empty()) {
     output.line(fmt::format("{}: passed every stage up to {}", head, name_of(e.stage)));
     if (e.coverage) output.line(e.coverage->text());
