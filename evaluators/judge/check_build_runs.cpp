@@ -50,6 +50,9 @@ Plan check_plan(Plan plan, const Binary& check_build) {
   counters.bytes = check_build.counters;
   counters.use = PlannedBuffer::Use::output;
   plan.buffers.push_back(std::move(counters));
+  // What was the first kernel may not start before this one has ended.
+  if (!plan.kernels.empty() && plan.kernels.front().launch.flag("programmatic_dependent"))
+    plan.kernels.front().launch.set("programmatic_dependent", {0});
   plan.kernels.insert(plan.kernels.begin(), std::move(begin));
   return plan;
 }

@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(a_block_ran_if_any_checked_run_ran_it) {
   BOOST_TEST(blocks.note(small, counters({9}), BlocksRun::Run::checked) == 1u);
   BOOST_TEST(blocks.complete(small));
   BOOST_TEST(!blocks.complete());
-  BOOST_TEST((blocks.incomplete() == std::vector{large}));
+  BOOST_TEST((blocks.incomplete() == std::vector<BlocksRun::Macros>{large}));
   const Coverage coverage = blocks.coverage();
   BOOST_TEST(coverage.blocks == 6);
   BOOST_TEST(coverage.ran == 3);
