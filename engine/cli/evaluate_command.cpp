@@ -78,6 +78,7 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
       more.remove_prefix(std::min(first_line + 1, more.size()));
     output.line(fmt::format("{}: rejected at {}: {}", head, name_of(e.stage), why));
     if (!more.empty()) output.line(std::string(more));
+    if (e.coverage) output.line(e.coverage->text());
   } else if (e.workloads.empty()) {
     output.line(
         fmt::format("{}: passed every {} up to {}", head, checks_only ? "check" : "stage", name_of(e.stage)));

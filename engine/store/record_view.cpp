@@ -32,9 +32,11 @@ IndividualFacts StoredRecordView::life(IndividualId id) const {
 }
 
 std::optional<Evaluation> StoredRecordView::evaluation(IndividualId id) const {
-  if (const auto confirmation = record_.confirmation(id); confirmation && !confirmation->measured())
-    return confirmation;
-  return record_.evaluation(id);
+  const auto confirmation = record_.confirmation(id);
+  if (confirmation && !confirmation->measured()) return confirmation;
+  auto evaluation = record_.evaluation(id);
+  if (evaluation && confirmation) evaluation->coverage = confirmation->coverage;  // only confirmations have it
+  return evaluation;
 }
 
 std::optional<Profile> StoredRecordView::profile(IndividualId id) const {

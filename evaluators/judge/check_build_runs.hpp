@@ -27,12 +27,16 @@ class CheckBuildRuns {
  public:
   CheckBuildRuns(Device& device, const Task& task, const Compiled& compiled, double run_deadline_s);
 
-  // Whether to repeat a run on this shape: as long as blocks of its specialisation have not run, and a few
-  // times at least. Not, when the runs so far have taken their time (kCheckBuildSeconds).
+  // Whether to repeat a run on this shape: as long as blocks of its specialisation have not run, a few times
+  // at least, and all runs on small shapes while that is quick (kEveryRunSeconds). Not, when the runs so far
+  // have taken their time (kCheckBuildSeconds).
   bool wanted(const Compiled&, const Workload&) const;
-  // Repeats a run. `compare`: of its outputs; none: they are not compared. A slow build, or one that cannot be
+  // Repeats a run. `compare`: of its outputs; none: they are not compared. The permitted errors are those of
+  // the task that it is called with, kLooser times the usual ones: without optimization nothing is contracted
+  // to multiply-adds, and a value that was never written is far off. A slow build, or one that cannot be
   // started, is no rejection.
-  using Compare = std::function<Comparison(const std::vector<std::vector<std::byte>>& outputs)>;
+  using Compare =
+      std::function<Comparison(const Task& loose, const std::vector<std::vector<std::byte>>& outputs)>;
   std::optional<Evaluation> repeat(Stage, const Compiled&, const Workload&, const RunInputs&,
                                    const std::string& where, std::uint64_t seed, const Compare& compare);
 
@@ -46,6 +50,7 @@ class CheckBuildRuns {
 
   Device& device_;
   const Task& task_;
+  Task loose_;
   double run_deadline_s_;
   BlocksRun blocks_;
   std::map<BlocksRun::Macros, int> runs_;
@@ -57,7 +62,8 @@ class CheckBuildRuns {
   std::vector<std::vector<std::byte>> outputs_;
 };
 
-inline constexpr double kCheckBuildSeconds = 120.0;
+inline constexpr double kLooser = 16.0;
+inline constexpr double kCheckBuildSeconds = 120.0, kEveryRunSeconds = 20.0, kSmallFlops = 1e8;
 inline constexpr int kFewestCheckBuildRuns = 12;  // of one specialisation
 
 }  // namespace cultivar

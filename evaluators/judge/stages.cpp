@@ -373,8 +373,9 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
     }
   if (!compiled.is_library()) specialisations_.insert(macros(compiled.variant, task_, workload));
   if (limits_.check_builds != nullptr && limits_.check_builds->wanted(compiled, workload)) {
-    const CheckBuildRuns::Compare again = [&](const std::vector<std::vector<std::byte>>& outputs) {
-      return compare_in_pieces(task_, layout, outputs, expected);
+    const CheckBuildRuns::Compare again = [&](const Task& loose,
+                                              const std::vector<std::vector<std::byte>>& outputs) {
+      return compare_in_pieces(loose, layout, outputs, expected);
     };
     return limits_.check_builds->repeat(stage, compiled, workload, inputs.runs(), where, seed,
                                         many ? CheckBuildRuns::Compare() : again);

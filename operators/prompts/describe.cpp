@@ -376,6 +376,19 @@ std::string describe_configuration(const Configuration& configuration) {
   return words.empty() ? "defaults" : words;
 }
 
+std::string describe_unchecked_lines(const Evaluation& evaluation) {
+  constexpr std::size_t kMostLines = 8;
+  if (!evaluation.coverage || evaluation.coverage->not_run.empty()) return {};
+  const std::vector<LinesNotRun>& lines = evaluation.coverage->not_run;
+  std::string words =
+      "Some lines never ran under a check, although runs were drawn for them. Remove code that no input "
+      "reaches, or let `requires` claim less:\n\n";
+  for (std::size_t i = 0; i < std::min(kMostLines, lines.size()); ++i)
+    words += fmt::format("- {}\n", lines[i].text());
+  if (lines.size() > kMostLines) words += fmt::format("- and {} more\n", lines.size() - kMostLines);
+  return words;
+}
+
 std::string describe_measurements(const Evaluation& evaluation, const std::vector<Workload>& workloads,
                                   const std::vector<double>& floors_us,
                                   const std::vector<Reference>& references) {
@@ -410,6 +423,8 @@ std::string describe_measurements(const Evaluation& evaluation, const std::vecto
     }
     words += "\n";
   }
+  if (const std::string unchecked = describe_unchecked_lines(evaluation); !unchecked.empty())
+    words += "\n" + unchecked;
   return words;
 }
 
@@ -423,7 +438,7 @@ std::string describe_rejection(const Evaluation& evaluation, std::size_t most_by
   std::string words =
       fmt::format("Rejected at stage `{}`: {}\n", name_of(evaluation.stage), evaluation.reason);
   if (!text.empty()) words += fenced(text);
-  return words;
+  return words + describe_unchecked_lines(evaluation);
 }
 
 }  // namespace cultivar

@@ -40,6 +40,8 @@ std::string describe_measurements(const Evaluation&, const std::vector<Workload>
                                   const std::vector<double>& floors_us, const std::vector<Reference>&);
 // The stage and reason of a rejection, with at most `most_bytes` of the diagnostics (head and tail).
 std::string describe_rejection(const Evaluation&, std::size_t most_bytes = 3000);
+// The lines that no check of a confirmation ran, which both of the above end with; empty if there are none.
+std::string describe_unchecked_lines(const Evaluation&);
 // "BLOCK_M=128 BLOCK_N=64"; "defaults" if it is empty.
 std::string describe_configuration(const Configuration&);
 

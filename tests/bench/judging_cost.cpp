@@ -208,7 +208,7 @@ int main(int argc, char** argv) try {
   if (!variant) throw InputError(variant.error().message);
   request.variant.variant = *variant;
   for (const auto& assignment : macro_assignments(task, *variant, set->workloads,
-                                                  confirming ? Breadth::everything : Breadth::searching))
+                                                  confirming ? Breadth::confirming : Breadth::searching))
     request.variant.binaries.push_back({"/", "right", assignment, {}, {}});
   request.workloads = set->workloads;
   request.sampling.screening_seconds = 1e9;

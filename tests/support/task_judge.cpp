@@ -42,7 +42,7 @@ tl::expected<Compiled, Evaluation> TaskJudge::compile(const std::string& file, S
     return tl::make_unexpected(rejection(Stage::lint, e.what(), ""));
   }
   return compiler_->compile(*variant, {workload_},
-                            stop_after == Stage::confirm ? Breadth::everything : Breadth::searching);
+                            stop_after == Stage::confirm ? Breadth::confirming : Breadth::searching);
 }
 
 Evaluation TaskJudge::evaluate(const std::string& file, Compiled compiled, Stage stop_after) {

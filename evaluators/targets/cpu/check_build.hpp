@@ -1,4 +1,4 @@
-// The check build of a cpu kernel: the same source, compiled with little optimization, with a counter at the
+// The check build of a cpu kernel: the same source, compiled without optimization, with a counter at the
 // beginning of each basic block, with locals that hold a pattern until they are written, and with checks of
 // the indices of arrays whose size is known. Two things of it are code of ours, linked into the object: what
 // a block calls, and the kernel that says where the counters lie.
@@ -16,8 +16,8 @@
 
 namespace cultivar {
 
-// The options behind those of an ordinary build, which they override. The second set is for sources that
-// compile only where everything is inlined, such as those that pass a constant for an immediate.
+// The options behind those of an ordinary build, which they override. The sets after the first are for sources
+// that do not compile without optimization, such as those that pass a parameter for an immediate.
 std::vector<std::vector<std::string>> check_build_flags();
 // The file that is compiled and linked with the kernel.
 inline constexpr std::string_view check_build_file = "cultivar_check_build.cpp";

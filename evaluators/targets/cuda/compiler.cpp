@@ -68,7 +68,9 @@ bool below(const fs::path& path, const char* folder) {
 
 struct CudaCompiler::State {
   explicit State(CudaCompilerOptions o)
-      : options(std::move(o)), cache(fs::absolute(options.cache) / "cuda", ".cubin") {
+      : options(std::move(o)),
+        cache(fs::absolute(options.cache) / "cuda", ".cubin"),
+        counted(fs::absolute(options.cache) / "cuda-check", ".ptx") {
     options.cache = fs::absolute(options.cache);
     if (options.program.empty()) options.program = beside_this_program();
     if (options.best_walls != CudaCompilerOptions::Walls::bubblewrap)
@@ -95,7 +97,7 @@ struct CudaCompiler::State {
   }
 
   CudaCompilerOptions options;
-  BinaryCache cache;
+  BinaryCache cache, counted;  // counted: PTX with counters
   Sandbox sandbox;
   CudaToolkit toolkit;
   std::string identity;
@@ -342,6 +344,36 @@ tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& varian
   auto stored = s.cache.store(key, folder.out() / "variant.cubin", std::move(binary));
   if (!stored) return fail(HostFault::cache_unwritable, stored.error().message);
   return *stored;
+}
+
+Expected<Binary> CudaCompiler::compile_check_build(const Variant& variant,
+                                                   const std::vector<std::string>& macros,
+                                                   double deadline_s) {
+  State& s = *state_;
+  constexpr int form = 1;  // increase it whenever the counters change
+  const std::string key = sha256_hex(
+      fmt::format("{}\ncheck build {}\n{}\n{}", s.identity, form, fmt::join(macros, "\n"), variant.source));
+  if (auto cached = s.counted.find(key)) return *cached;
+  const CompileFolder folder(s.options.cache / "tmp");
+  if (auto written = write_atomically(folder.path() / "variant.cu", variant.source); !written)
+    return tl::make_unexpected(written.error());
+  std::vector<std::string> own = macros;
+  own.emplace_back("CULTIVAR_CHECK=1");
+  const auto output = s.run_compiler(folder, own, deadline_s);
+  if (!output) return failure("check build", "it does not compile: " + output.error().reason);
+  std::vector<std::string> files{"variant.cu"};
+  for (const HeaderFile& header : split_source(variant.source).headers) files.emplace_back(header.name);
+  auto counted = with_counters(output->ptx, files);
+  if (!counted) return tl::make_unexpected(counted.error());
+  if (counted->blocks.empty()) return failure("check build", "no block of it has a known line");
+  const fs::path object = folder.out() / "counted.ptx";
+  if (auto written = write_atomically(object, counted->text); !written)
+    return tl::make_unexpected(written.error());
+  Binary binary;
+  binary.macros = macros;
+  binary.blocks = std::move(counted->blocks);
+  binary.counters = counted->counters;
+  return s.counted.store(key, object, std::move(binary));
 }
 
 }  // namespace cultivar

@@ -39,6 +39,9 @@ class CudaCompiler : public Compiler {  // thread-safe
   // those of instruction_shares.hpp.
   tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
                                                double deadline_s) override;
+  // PTX with counters (ptx_coverage.hpp), which the driver translates when it is loaded.
+  Expected<Binary> compile_check_build(const Variant&, const std::vector<std::string>& macros,
+                                       double deadline_s) override;
   std::string isolation() const override;
   std::string weakness() const override;
   // Statistics of the calls so far, for tests and reports: compilations that were not cache hits.

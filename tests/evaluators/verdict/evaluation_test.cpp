@@ -30,6 +30,7 @@ BOOST_AUTO_TEST_CASE(what_goes_into_json_comes_out_again) {
                          "GFLOPS",
                          {{"eigen", 1.3}},
                          3});
+  e.coverage = Coverage{12, 11, 2, 40, {{"D=256", "variant.cpp", 959, 975, 1, false}}, {"why"}};
   const nlohmann::json j = e;
   BOOST_TEST(j.at("verdict") == "measured");
   BOOST_TEST(j.at("stage") == "measure");
@@ -39,6 +40,8 @@ BOOST_AUTO_TEST_CASE(what_goes_into_json_comes_out_again) {
   BOOST_TEST(j.at("workloads").at(0).at("ratios").at("eigen") == 1.3);
   const Evaluation back = nlohmann::json::parse(j.dump()).get<Evaluation>();
   BOOST_TEST((nlohmann::json(back) == j));
+  BOOST_REQUIRE(back.coverage);
+  BOOST_TEST((back.coverage->not_run == e.coverage->not_run));
   BOOST_TEST(back.resources.shares.at("float_share") == 40.0);
   BOOST_TEST(back.workloads.at(0).samples.at(0).throttle == 4U);
   BOOST_TEST(back.workloads.at(0).discarded == 3);
