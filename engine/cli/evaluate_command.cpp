@@ -7,6 +7,7 @@
 #include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
+#include "engine/export/tables.hpp"
 #include "evaluators/judge/cascade.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
@@ -89,7 +90,7 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
     if (e.coverage) output.line(e.coverage->text());
     if (beside && !e.diagnostics.empty()) output.line(e.diagnostics);  // why a contender has no time
   }
-  if (e.measured() && e.checked) output.line(checked_words(*e.checked, "  "));
+  if (e.measured() && e.checked) output.line("  " + checked_words(*e.checked));
 }
 
 }  // namespace

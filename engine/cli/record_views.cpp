@@ -126,27 +126,6 @@ std::string exactness_table(const Evaluation& evaluation, const std::string& ind
   return table.text(indent) + (words.empty() ? "" : indent + words + "\n");
 }
 
-std::string checked_words(const Checked& checked, const std::string& indent) {
-  const auto counted = [](std::int64_t count, const char* one, const char* many) {
-    return fmt::format("{} {}", count, count == 1 ? one : many);
-  };
-  std::string ranges;
-  for (const auto& [name, range] : checked.ranges)
-    ranges += fmt::format("{}{} {:.7g}{}", ranges.empty() ? ": " : ", ", name, range.first,
-                          range.first == range.second ? "" : fmt::format(" to {:.7g}", range.second));
-  std::string words =
-      fmt::format("{}Right in {} on {} of {}{}.\n", indent, counted(checked.runs, "run", "runs"),
-                  counted(checked.shapes, "shape", "shapes"),
-                  counted(checked.specialisations, "specialisation", "specialisations"), ranges);
-  if (checked.left_out > 0)
-    words += fmt::format(
-        "{}{} of specialisations that were not compiled {} left to the confirmation "
-        "(--stop-after confirm).\n",
-        indent, counted(checked.left_out, "check shape", "check shapes"),
-        checked.left_out == 1 ? "is" : "are");
-  return words;
-}
-
 json contender_facts(const Evaluation& evaluation) {
   const auto beside = beside_best_contenders(evaluation);
   if (!beside) return {};

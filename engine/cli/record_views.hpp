@@ -29,8 +29,6 @@ std::string configuration_text(const Configuration&);  // "BLOCK_M=64 LAYOUT=pac
 std::string evaluation_table(const Evaluation&, const std::string& indent = "");
 // Errors against fp64 beside the permitted roundings and the contenders; empty if they were not measured.
 std::string exactness_table(const Evaluation&, const std::string& indent = "");
-// On what it was right, in one line: the domain of every claim about it.
-std::string checked_words(const Checked&, const std::string& indent = "");
 // Beside the fastest contender of each workload; null if none was timed.
 nlohmann::json contender_facts(const Evaluation&);
 nlohmann::json workload_facts(const Evaluation&);  // the "workloads" of `evaluate --json`

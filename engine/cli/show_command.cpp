@@ -10,6 +10,7 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
+#include "engine/export/tables.hpp"
 #include "engine/store/exchanges.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/system/files.hpp"

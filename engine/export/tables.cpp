@@ -118,14 +118,34 @@ std::string exactness_words(const Evaluation& evaluation) {
       worst->of_allowed, worst->distribution);
 }
 
+std::string checked_words(const Checked& checked) {
+  const auto counted = [](std::int64_t count, const char* one, const char* many) {
+    return fmt::format("{} {}", count, count == 1 ? one : many);
+  };
+  std::string ranges;
+  for (const auto& [name, range] : checked.ranges)
+    ranges += fmt::format("{}{} {:.7g}{}", ranges.empty() ? ": " : ", ", name, range.first,
+                          range.first == range.second ? "" : fmt::format(" to {:.7g}", range.second));
+  std::string words =
+      fmt::format("Right in {} on {} of {}{}.", counted(checked.runs, "run", "runs"),
+                  counted(checked.shapes, "shape", "shapes"),
+                  counted(checked.specialisations, "specialization", "specializations"), ranges);
+  if (checked.left_out > 0)
+    words += fmt::format(" {} of specializations that were not compiled {} left to the confirmation.",
+                         counted(checked.left_out, "check shape", "check shapes"),
+                         checked.left_out == 1 ? "is" : "are");
+  return words;
+}
+
 std::string exactness_section(const Evaluation& evaluation) {
+  const std::string domain = evaluation.checked ? "\n" + checked_words(*evaluation.checked) + "\n" : "";
   const auto rows = exactness_rows(evaluation);
-  if (rows.empty()) return {};
+  if (rows.empty()) return domain;
   MarkdownTable table(rows.front());
   for (std::size_t i = 1; i < rows.size(); ++i) table.row(rows[i]);
   const std::string words = exactness_words(evaluation);
   return "\nErrors against fp64, relative to those of the permitted roundings on the same inputs:\n\n" +
-         table.text() + (words.empty() ? "" : "\n" + words + "\n");
+         table.text() + (words.empty() ? "" : "\n" + words + "\n") + domain;
 }
 
 namespace {

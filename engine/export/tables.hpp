@@ -27,6 +27,8 @@ std::string words_of(const BesideContenders&);
 std::vector<std::vector<std::string>> exactness_rows(const Evaluation&);
 // The greatest rms error beside what no kernel can be blamed for; empty if that is unknown.
 std::string exactness_words(const Evaluation&);
+// On what it was right, in one line: the domain of every claim about it.
+std::string checked_words(const Checked&);
 std::string exactness_section(const Evaluation&);  // in Markdown, with a line of explanation; may be empty
 // Of a lineage that is not empty: the row that brought the source of the last one; later ones changed values.
 const IndividualRow& source_row(const std::vector<IndividualRow>& lineage);
