@@ -71,6 +71,7 @@ def end_of(text, at):
 def as_host_code(text):
     text = re.sub(r"#pragma unroll[ \t]*\n", "#pragma GCC unroll 128\n", text.replace("extern __shared__", "extern"))
     text = re.sub(r"#pragma unroll[ \t]+(\d+)", r"#pragma GCC unroll \1", text)
+    text = re.sub(r"\balignas\(([^()]*)\)", r"__attribute__((aligned(\1)))", text)  # may stand anywhere
     result, at = "", 0
     for found in re.finditer(r"\basm\s*(?:volatile)?\s*\(", text):
         if found.start() < at:
