@@ -101,6 +101,7 @@ struct VerifyShape {
   std::size_t kernel = 0;
   std::string specialisation;  // Specialisation::suffix
   Workload workload;
+  bool stressed = false;  // one of the task's stress_shapes, for which all of its stress cases are made
 };
 // The data header of verify.cpp and contender.cpp: the task's tensors, rows, workloads, distributions and
 // tolerance. `kernels`: the names of the bundle's kernels.

@@ -61,6 +61,7 @@ struct Shape {
   int kernel;
   const char* specialisation;
   Workload workload;
+  bool stressed;  // one of those for which all stress cases are made
 };
 
 )";
@@ -193,8 +194,8 @@ Expected<std::string> verify_data(const LauncherInput& input, const std::vector<
   for (const std::string& name : kernels) text += fmt::format("\"{}\", ", name);
   text += "};\nconst std::vector<Shape> shapes{\n";
   for (const VerifyShape& shape : shapes)
-    text += fmt::format("    {{{}, \"{}\", {}}},\n", shape.kernel, shape.specialisation,
-                        workload_row(task, shape.workload));
+    text += fmt::format("    {{{}, \"{}\", {}, {}}},\n", shape.kernel, shape.specialisation,
+                        workload_row(task, shape.workload), shape.stressed);
   text += "};\n\n";
   const auto stressed = stress_cases(task, first.dtype);
   if (!stressed) return stressed;

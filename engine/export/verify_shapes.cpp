@@ -1,6 +1,7 @@
 #include "engine/export/verify_shapes.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
@@ -10,7 +11,7 @@ namespace cultivar {
 namespace {
 
 constexpr double kSmallBytes = 1 << 20;  // of all tensors: such a run takes milliseconds
-constexpr std::size_t kDrawn = 2;
+constexpr std::size_t kDrawn = 1;
 
 double bytes_of(const Task& task, const Workload& workload) {
   double bytes = 0.0;
@@ -46,7 +47,17 @@ class ShapeSearch {
     return workload;
   }
 
-  std::vector<Workload> shapes() const {
+  // One of the stress shapes comes first, if there is any.
+  std::vector<VerifyShape> shapes(std::size_t kernel) const {
+    std::vector<VerifyShape> chosen;
+    const auto add = [&](const Workload& workload, bool stressed) {
+      if (chosen.size() < kVerifyShapes && std::ranges::none_of(chosen, [&](const VerifyShape& known) {
+            return known.workload.values == workload.values;
+          }))
+        chosen.push_back({kernel, specialisation_.suffix, workload, stressed});
+    };
+    for (const Workload& shape : claimed_shapes(task_, Stage::stress, variant_))
+      if (chosen.empty() && fits(shape)) add(shape, true);
     std::vector<Workload> listed;
     for (const Workload& shape : every_claimed_shape(task_, variant_))
       if (fits(shape) && bytes_of(task_, shape) <= kSmallBytes) listed.push_back(shape);
@@ -55,13 +66,12 @@ class ShapeSearch {
     std::ranges::stable_sort(listed, {}, [&](const Workload& w) { return bytes_of(task_, w); });
     const ShapeLimits limits{limits_of(task_, listed, 1.0).flops,
                              std::max(kSmallBytes, bytes_of(task_, listed.front()))};
-    std::vector<Workload> chosen = draw_shapes(task_, variant_, listed, limits, kDrawn, 33,
-                                               [&](const Workload& shape) { return fits(shape); });
+    for (const Workload& drawn : draw_shapes(task_, variant_, listed, limits, kDrawn, 33,
+                                             [&](const Workload& shape) { return fits(shape); }))
+      add(drawn, false);
     // The largest of the listed ones has several tiles, the smallest perhaps a part of one.
     for (const Workload* each : {&listed.back(), &listed.front(), &listed[listed.size() / 2]})
-      if (chosen.size() < kVerifyShapes &&
-          std::ranges::find(chosen, each->values, &Workload::values) == chosen.end())
-        chosen.push_back(*each);
+      add(*each, false);
     return chosen;
   }
 
@@ -78,8 +88,7 @@ std::vector<VerifyShape> verify_shapes(const LauncherInput& input, const std::ve
                                        std::size_t kernel) {
   std::vector<VerifyShape> all;
   for (const Specialisation& each : served)
-    for (Workload& workload : ShapeSearch(input, each).shapes())
-      all.push_back({kernel, each.suffix, std::move(workload)});
+    std::ranges::move(ShapeSearch(input, each).shapes(kernel), std::back_inserter(all));
   return all;
 }
 

@@ -2,8 +2,8 @@
 name: rms_norm_short_rows
 task: rms_norm
 target: cpu
-about: "Correct; does its work three times where rows are longer than 1024; takes rows of at most 65536."
-requires: "dtype == f32 && C <= 65536"
+about: "Correct; does its work three times where rows are longer than 1024; takes rows of at most 8192."
+requires: "dtype == f32 && C <= 8192"
 launch:
   - kernel: rms_norm
     threads: 1
