@@ -8,8 +8,8 @@
 
 #include "evaluators/judge/check_build_runs.hpp"
 #include "evaluators/judge/claims.hpp"
-#include "evaluators/judge/coverage_draws.hpp"
 #include "evaluators/judge/contender_side.hpp"
+#include "evaluators/judge/coverage_draws.hpp"
 #include "evaluators/judge/drawn_checks.hpp"
 #include "evaluators/judge/exactness.hpp"
 #include "evaluators/judge/sampler.hpp"
@@ -247,7 +247,8 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     if (auto wrong = checker.check(Stage::confirm, request.variant, w, derive_seed(seed, "confirm", index++)))
       return rejected(*wrong);
   }
-  const auto wrong = check_unreached_blocks(checker, check_builds, site, request, derive_seed(seed, "unreached"));
+  const auto wrong =
+      check_unreached_blocks(checker, check_builds, site, request, derive_seed(seed, "unreached"));
   evaluation.coverage = check_builds.coverage();
   evaluation.check_seconds += seconds_since(start);
   if (wrong) return rejected(*wrong);

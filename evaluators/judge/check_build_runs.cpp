@@ -100,6 +100,10 @@ std::optional<Evaluation> CheckBuildRuns::repeat(Stage stage, const Compiled& co
       wrong.diagnostics += kAbout;
       return wrong;
     }
+    if (!device_.usable())
+      return host_rejection(stage, HostFault::worker_lost,
+                            fmt::format("the check build on {}: {}\nThe device cannot be used any more.\n",
+                                        where, fault.detail));
     missing(fmt::format("the check build did not run on {}: {}", where, fault.detail));
     if (fault.kind == Fault::Kind::load_failed || fault.kind == Fault::Kind::launch_failed)
       unusable_.insert(own);
@@ -115,8 +119,8 @@ std::optional<Evaluation> CheckBuildRuns::repeat(Stage stage, const Compiled& co
     kept_shape_ = workload.name;
   }
   size_outputs(task_, workload, outputs_);
-  const std::size_t own_outputs = static_cast<std::size_t>(
-      std::ranges::count(task_.tensors, Role::output, &TensorSpec::role));
+  const std::size_t own_outputs =
+      static_cast<std::size_t>(std::ranges::count(task_.tensors, Role::output, &TensorSpec::role));
   outputs_.resize(own_outputs + 1);
   outputs_.back().assign(build->counters, std::byte{0});
   RunOptions options;

@@ -19,7 +19,7 @@
 namespace cultivar {
 namespace {
 
-constexpr int kLinesBefore = 6;         // a block, in which its condition stands
+constexpr int kLinesBefore = 6;  // a block, in which its condition stands
 constexpr std::size_t kMostNumbers = 24, kRandomShapes = 12;
 constexpr double kMostBytes = 256.0 * (1 << 20);  // of a shape with a number of the source as a dimension
 
@@ -27,7 +27,8 @@ void numbers_in(std::string_view line, std::vector<std::int64_t>& numbers) {
   line = line.substr(0, line.find("//"));
   for (std::size_t i = 0; i < line.size();) {
     if (std::isalpha(static_cast<unsigned char>(line[i])) != 0 || line[i] == '_') {  // a name with digits
-      while (i < line.size() && (std::isalnum(static_cast<unsigned char>(line[i])) != 0 || line[i] == '_')) ++i;
+      while (i < line.size() && (std::isalnum(static_cast<unsigned char>(line[i])) != 0 || line[i] == '_'))
+        ++i;
       continue;
     }
     if (std::isdigit(static_cast<unsigned char>(line[i])) == 0) {
@@ -36,8 +37,8 @@ void numbers_in(std::string_view line, std::vector<std::int64_t>& numbers) {
     }
     std::string digits;
     bool whole = true;
-    for (; i < line.size() && (std::isalnum(static_cast<unsigned char>(line[i])) != 0 || line[i] == '\'' ||
-                               line[i] == '.');
+    for (; i < line.size() &&
+           (std::isalnum(static_cast<unsigned char>(line[i])) != 0 || line[i] == '\'' || line[i] == '.');
          ++i) {
       if (line[i] == '.') whole = false;
       if (line[i] != '\'') digits += line[i];
@@ -119,9 +120,9 @@ class BlockHunt {
       if (done()) return std::nullopt;
       if (auto wrong = check(w, {.drawn_shape = true})) return wrong;
     }
-    for (const Workload& w :
-         draw_shapes(site_.task, request_.variant.variant, around, limits_of(site_.task, around, 2.0),
-                     kRandomShapes, derive_seed(seed_, "shapes"), [&](const Workload& w) { return usable(w); })) {
+    for (const Workload& w : draw_shapes(
+             site_.task, request_.variant.variant, around, limits_of(site_.task, around, 2.0), kRandomShapes,
+             derive_seed(seed_, "shapes"), [&](const Workload& w) { return usable(w); })) {
       if (done()) return std::nullopt;
       const std::size_t choice = below(stream_, site_.task.stress.size() + 2);
       CheckValues values{.mixed = choice == 0, .drawn_shape = true};

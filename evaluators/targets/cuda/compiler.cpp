@@ -21,6 +21,7 @@
 #include "evaluators/targets/cuda/diagnostics.hpp"
 #include "evaluators/targets/cuda/includes.hpp"
 #include "evaluators/targets/cuda/instruction_shares.hpp"
+#include "evaluators/targets/cuda/ptx_coverage.hpp"
 #include "evaluators/targets/cuda/toolkit.hpp"
 #include "evaluators/variant/source_files.hpp"
 
