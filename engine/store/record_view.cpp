@@ -35,7 +35,8 @@ std::optional<Evaluation> StoredRecordView::evaluation(IndividualId id) const {
   const auto confirmation = record_.confirmation(id);
   if (confirmation && !confirmation->measured()) return confirmation;
   auto evaluation = record_.evaluation(id);
-  if (evaluation && confirmation) evaluation->coverage = confirmation->coverage;  // only confirmations have it
+  if (evaluation && confirmation)
+    evaluation->coverage = confirmation->coverage;  // only confirmations have it
   return evaluation;
 }
 

@@ -27,7 +27,8 @@ std::string LinesNotRun::text() const {
                                               : fmt::format("line {} to {}", first_line, last_line);
   if (!file.empty() && !file.starts_with("variant.")) words += " of " + file;
   if (!specialisation.empty()) words += ", specialisation " + specialisation;
-  return words + (timed ? ": runs when it is timed, and never ran under a check" : ": never ran under a check");
+  return words +
+         (timed ? ": runs when it is timed, and never ran under a check" : ": never ran under a check");
 }
 
 std::string Coverage::text(std::size_t most_lines) const {
@@ -47,8 +48,12 @@ std::string Coverage::text(std::size_t most_lines) const {
 
 CULTIVAR_JSON(CodeBlock, counter, file, first_line, last_line)
 static void to_json(nlohmann::json& j, const LinesNotRun& lines) {
-  j = {{"specialisation", lines.specialisation}, {"file", lines.file},     {"first_line", lines.first_line},
-       {"last_line", lines.last_line},           {"blocks", lines.blocks}, {"timed", lines.timed},
+  j = {{"specialisation", lines.specialisation},
+       {"file", lines.file},
+       {"first_line", lines.first_line},
+       {"last_line", lines.last_line},
+       {"blocks", lines.blocks},
+       {"timed", lines.timed},
        {"text", lines.text()}};
 }
 static void from_json(const nlohmann::json& j, LinesNotRun& lines) {
@@ -63,8 +68,7 @@ CULTIVAR_JSON(Coverage, blocks, ran, specialisations, drawn_runs, not_run, missi
 
 void BlocksRun::expect(const Macros& macros, std::vector<CodeBlock> blocks) {
   const std::size_t count = blocks.size();
-  builds_.try_emplace(macros,
-                      Build{std::move(blocks), std::vector<bool>(count), std::vector<bool>(count)});
+  builds_.try_emplace(macros, Build{std::move(blocks), std::vector<bool>(count), std::vector<bool>(count)});
 }
 
 std::size_t BlocksRun::note(const Macros& macros, std::span<const std::byte> counters, Run run) {
@@ -118,8 +122,8 @@ Coverage BlocksRun::coverage() const {
     std::vector<LinesNotRun> lines;
     for (std::size_t i = 0; i < build.blocks.size(); ++i)
       if (const CodeBlock& block = build.blocks[i]; !build.checked[i])
-        lines.push_back({words_of(macros, uses, builds_.size()), block.file, block.first_line, block.last_line,
-                         1, build.timed[i]});
+        lines.push_back({words_of(macros, uses, builds_.size()), block.file, block.first_line,
+                         block.last_line, 1, build.timed[i]});
     std::ranges::sort(lines, {}, [](const LinesNotRun& l) {
       return std::tuple(l.file, l.timed, l.first_line, l.last_line);
     });

@@ -19,7 +19,8 @@ struct CodeBlock {
 
 // Neighboring lines of one specialisation of which some block never ran.
 struct LinesNotRun {
-  std::string specialisation;  // the macros that differ between specialisations: "D=256 causal=1"; may be empty
+  std::string
+      specialisation;  // the macros that differ between specialisations: "D=256 causal=1"; may be empty
   std::string file;
   int first_line = 0, last_line = 0;
   int blocks = 0;

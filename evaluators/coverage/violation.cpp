@@ -12,7 +12,8 @@ namespace cultivar {
 std::string Violation::text() const {
   const std::string where =
       fmt::format("line {}{}", line, file.starts_with("variant.") || file.empty() ? "" : " of " + file);
-  if (kind == Kind::assertion) return fmt::format("{}: the assertion {} of the C++ library fails", where, what);
+  if (kind == Kind::assertion)
+    return fmt::format("{}: the assertion {} of the C++ library fails", where, what);
   return fmt::format("{}: the index {} is outside {}", where, index, what);
 }
 

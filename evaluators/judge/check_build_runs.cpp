@@ -100,6 +100,10 @@ std::optional<Evaluation> CheckBuildRuns::repeat(Stage stage, const Compiled& co
       wrong.diagnostics += kAbout;
       return wrong;
     }
+    if (!device_.usable())
+      return host_rejection(stage, HostFault::worker_lost,
+                            fmt::format("the check build on {}: {}\nThe device cannot be used any more.\n",
+                                        where, fault.detail));
     missing(fmt::format("the check build did not run on {}: {}", where, fault.detail));
     if (fault.kind == Fault::Kind::load_failed || fault.kind == Fault::Kind::launch_failed)
       unusable_.insert(own);

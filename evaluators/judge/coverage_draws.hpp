@@ -16,8 +16,8 @@ namespace cultivar {
 // never ran waits for is mostly a comparison with one of them. Comments and numbers below 2 do not count.
 std::vector<std::int64_t> numbers_near(std::string_view source, const std::vector<CodeBlock>&);
 
-// Draws until every block has run or kMostDrawnForBlocks checks were made: every stress case on a small and on
-// a larger shape of the specialisation; each dimension and amount at, below and above each number near the
+// Draws until every block has run or kMostDrawnForBlocks checks were made: every stress case on a small and
+// on a larger shape of the specialisation; each dimension and amount at, below and above each number near the
 // blocks; and shapes and values at random. nullopt: what was drawn passed.
 std::optional<Evaluation> check_unreached_blocks(Checker&, CheckBuildRuns&, const CascadeSite&,
                                                  const EvaluateRequest&, std::uint64_t seed);

@@ -104,11 +104,11 @@ Expected<Binary> BinaryCache::store(const std::string& key, const fs::path& obje
   if (!bytes) return tl::make_unexpected(bytes.error());
   binary.path = entry(folder_, key, suffix_);
   json facts = {{"sha256", sha256_hex(*bytes)},
-                      {"machine_code", binary.machine_code},
-                      {"macros", binary.macros},
-                      {"resources", binary.resources.values},
-                      {"instruction_shares", binary.resources.shares},
-                      {"log", binary.log}};
+                {"machine_code", binary.machine_code},
+                {"macros", binary.macros},
+                {"resources", binary.resources.values},
+                {"instruction_shares", binary.resources.shares},
+                {"log", binary.log}};
   if (!binary.blocks.empty()) facts.update({{"blocks", binary.blocks}, {"counters", binary.counters}});
   // Write the description last: an entry exists only once its description does.
   // A complete entry and an equal object stay, also those that another process stores at this moment: it may

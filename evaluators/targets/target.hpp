@@ -26,8 +26,8 @@ class Compiler {  // thread-safe
       const = 0;  // what it could read but should not, and the remedy; empty if nothing
   virtual tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
                                                        double deadline_s) = 0;
-  // The same source once more, slow, with a counter for each basic block and with checks of the compiler's own
-  // (check_build.hpp). Only for a variant that compile() accepts. An Error says why there is none; it is no
+  // The same source once more, slow, with a counter for each basic block and, on the cpu, with checks of the
+  // compiler's own. Only for a variant that compile() accepts. An Error says why there is none; it is no
   // fault of the variant's.
   virtual Expected<Binary> compile_check_build(const Variant&, const std::vector<std::string>& /*macros*/,
                                                double /*deadline_s*/) {

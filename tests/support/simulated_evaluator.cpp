@@ -75,7 +75,8 @@ tl::expected<Compiled, Evaluation> SimulatedEvaluator::compile(const Variant& va
     return tl::make_unexpected(host_rejection(Stage::compile, *fault, "planted"));
   if (number(variant, "UNROLL") == 16)
     return tl::make_unexpected(rejection(Stage::compile, "error: too much unrolling", "line 3: error"));
-  if (simulation_.narrow && (breadth == Breadth::everything || breadth == Breadth::confirming) && number(variant, "UNROLL") == 4)
+  if (simulation_.narrow && (breadth == Breadth::everything || breadth == Breadth::confirming) &&
+      number(variant, "UNROLL") == 4)
     return tl::make_unexpected(rejection(Stage::screen, "spills where D is 256", ""));
   Compiled compiled;
   compiled.variant = variant;

@@ -3,9 +3,9 @@
 // the indices of arrays whose size is known. Two things of it are code of ours, linked into the object: what
 // a block calls, and the kernel that says where the counters lie.
 //
-// The counters are bytes of a buffer that the plan of a check build has beside its own (judge/check_plan.hpp): the
-// byte at the offset of an instruction is 1 if the block at that place ran. The first bytes, where an object
-// has its headers and no code, hold a Violation (coverage/violation.hpp).
+// The counters are bytes of a buffer that the plan of a check build has beside its own
+// (judge/check_plan.hpp): the byte at the offset of an instruction is 1 if the block at that place ran. The
+// first bytes, where an object has its headers and no code, hold a Violation (coverage/violation.hpp).
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@
 
 namespace cultivar {
 
-// The options behind those of an ordinary build, which they override. The sets after the first are for sources
-// that do not compile without optimization, such as those that pass a parameter for an immediate.
+// The options behind those of an ordinary build, which they override. The sets after the first are for
+// sources that do not compile without optimization, such as those that pass a parameter for an immediate.
 std::vector<std::vector<std::string>> check_build_flags();
 // The file that is compiled and linked with the kernel.
 inline constexpr std::string_view check_build_file = "cultivar_check_build.cpp";

@@ -28,8 +28,7 @@ tl::expected<std::unique_ptr<Program>, Fault> Program::load(Gpu& gpu, const std:
   // A check build is PTX, which the driver translates now. Its ordinary build was looked at like this.
   const bool translated = cubin.extension() == ".ptx";
   // The driver would reject these with an error code only; reject them here with a message.
-  const auto cubin_read =
-      translated ? Expected<Cubin>() : read_cubin(std::as_bytes(std::span(*code)), {});
+  const auto cubin_read = translated ? Expected<Cubin>() : read_cubin(std::as_bytes(std::span(*code)), {});
   if (!cubin_read) return tl::make_unexpected(Fault{Fault::Kind::load_failed, cubin_read.error().message});
   const int card = gpu.capability();
   if (!translated && (cubin_read->architecture / 10 != card / 10 || cubin_read->architecture > card))

@@ -40,8 +40,7 @@ $L__cultivar_check_clear:
 
 )";
 // At the beginning of the body of each function.
-constexpr std::string_view registers =
-    "\t.reg .b16 %cultivar_check_h;\n\t.reg .b64 %cultivar_check_a;\n";
+constexpr std::string_view registers = "\t.reg .b16 %cultivar_check_h;\n\t.reg .b64 %cultivar_check_a;\n";
 
 std::string store_at(std::uint64_t counter) {
   return fmt::format(
@@ -68,9 +67,9 @@ bool ends_block(std::string_view text) {
     text = trimmed(text.substr(blank));
   }
   for (const std::string_view opcode : {"bra", "brx", "ret", "exit", "trap"})
-    if (text.starts_with(opcode) && (text.size() == opcode.size() || text[opcode.size()] == '.' ||
-                                     text[opcode.size()] == ' ' || text[opcode.size()] == '\t' ||
-                                     text[opcode.size()] == ';'))
+    if (text.starts_with(opcode) &&
+        (text.size() == opcode.size() || text[opcode.size()] == '.' || text[opcode.size()] == ' ' ||
+         text[opcode.size()] == '\t' || text[opcode.size()] == ';'))
       return true;
   return false;
 }
@@ -95,8 +94,8 @@ class Counting {
 
   Expected<CountedPtx> write(std::string_view ptx) {
     const auto wrong = [](std::string_view line) {
-      return failure("count blocks", fmt::format("the line '{}' of the PTX is not as NVRTC writes it",
-                                                 line.substr(0, 80)));
+      return failure("count blocks",
+                     fmt::format("the line '{}' of the PTX is not as NVRTC writes it", line.substr(0, 80)));
     };
     bool prologue_written = false, heading = false, body = false, assembly = false;
     int depth = 0;
@@ -160,7 +159,8 @@ class Counting {
   // Whether an instruction that is written next is the first of a block: labels, directives and declarations
   // come before it.
   bool begins_here(std::string_view code) const {
-    return pending_ && !code.empty() && !code.starts_with('.') && !is_label(code) && code != "{" && code != "}";
+    return pending_ && !code.empty() && !code.starts_with('.') && !is_label(code) && code != "{" &&
+           code != "}";
   }
 
   void begin() {
@@ -181,8 +181,7 @@ class Counting {
     for (const auto& [file, line] :
          {std::pair(location_.file, location_.line), std::pair(location_.outer_file, location_.outer_line)}) {
       const auto name = names_.find(file);
-      if (name == names_.end() || line == 0 ||
-          std::ranges::find(files_, name->second) == files_.end())
+      if (name == names_.end() || line == 0 || std::ranges::find(files_, name->second) == files_.end())
         continue;
       if (!block_.file.empty() && block_.file != name->second) return;
       const int number = static_cast<int>(line);

@@ -1,5 +1,5 @@
-// Counters in PTX: a store at the beginning of each basic block, for a check build. What this writes runs only
-// beside checks and is never screened; the ordinary build of the same source was.
+// Counters in PTX: a store at the beginning of each basic block, for a check build. What this writes runs
+// only beside checks and is never screened; the ordinary build of the same source was.
 //
 // A kernel `cultivar_check_begin`, which is added, clears the counters and notes where they lie; it is the
 // first kernel of the plan of a check build. Inline assembly is not touched: a block of its own that begins

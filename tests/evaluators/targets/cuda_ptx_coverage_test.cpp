@@ -84,12 +84,14 @@ BOOST_AUTO_TEST_CASE(counters_come_behind_labels_and_never_into_inline_assembly)
   BOOST_REQUIRE(counted);
   BOOST_TEST(times(counted->text, "st.global.u8 [%cultivar_check_a+") == 3u);
   const std::size_t label = counted->text.find("$L__BB0_2:\n"),
-                    last = counted->text.find("[%cultivar_check_a+130]"), end = counted->text.find("\tret;", label);
+                    last = counted->text.find("[%cultivar_check_a+130]"),
+                    end = counted->text.find("\tret;", label);
   BOOST_TEST(label < last);
   BOOST_TEST(last < end);
   const std::size_t assembly = counted->text.find("// begin inline asm");
-  BOOST_TEST(counted->text.substr(assembly, counted->text.find("// end", assembly) - assembly).find("cultivar") ==
-             std::string::npos);
+  BOOST_TEST(
+      counted->text.substr(assembly, counted->text.find("// end", assembly) - assembly).find("cultivar") ==
+      std::string::npos);
   BOOST_TEST(times(counted->text, ".entry cultivar_check_begin(") == 1u);
   BOOST_TEST(read_ptx(counted->text).has_value());
 }

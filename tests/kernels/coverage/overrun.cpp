@@ -17,7 +17,7 @@ launch:
 
 static float beyond(int i) {
   float lanes[8] = {};
-  return 0.0f * (lanes[i] > 1.0f);
+  return lanes[i] > 1e30f ? 1e-30f : 0.0f;
 }
 
 extern "C" void softmax(const float* x, float* y, int R, int C, int thread, int threads) {
