@@ -79,6 +79,21 @@ def sets_of_tasks():
     return result
 
 
+def in_turn(entries, accepted):
+    """Kinds take turns, the ones with the fewest accepted so far first; of a kind, what is cheap goes first."""
+    import mutants
+    queues = {}
+    for m in sorted(entries, key=lambda m: mutants.COST.get(m["task"], 2)):
+        queues.setdefault(m["kind"], []).append(m)
+    had = {k: accepted.get(k, 0) for k in queues}
+    result = []
+    while any(queues.values()):
+        kind = min((k for k in queues if queues[k]), key=lambda k: had[k])
+        result.append(queues[kind].pop(0))
+        had[kind] += 1
+    return result
+
+
 def judge(args):
     import mutants
     proofs = {e["id"]: e for e in mutants.read_lines(HERE / ("proofs_%s.jsonl" % args.target))}
@@ -100,7 +115,7 @@ def judge(args):
             accepted[m["kind"]] = accepted.get(m["kind"], 0) + (e["accepted"] is True)
     todo = [m for m in entries if not known.get(m["id"])
             or (len(known[m["id"]]) < args.evaluations and all(e["accepted"] for e in known[m["id"]]))]
-    todo.sort(key=lambda m: mutants.COST.get(m["task"], 2))
+    todo = in_turn(todo, accepted)
     args.checks_only = args.checks_only or (args.stop_after == "confirm" and checks_only(args.program))
     sets = sets_of_tasks() if not args.workloads else {}
     suffix = ".cpp" if args.target == "cpu" else ".cu"

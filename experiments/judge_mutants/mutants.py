@@ -186,7 +186,7 @@ def scaled(task):
 
 
 def make(args):
-    rng = random.Random("%s/%s" % (SEED, args.target))
+    rng = random.Random("%s/%s%s" % (SEED, args.target, "/" + args.more if args.more else ""))
     candidates = {k: {} for k in KINDS}  # kind -> kernel -> list
     for kernel, task_name in kernels(args.target):
         source = base_text(kernel)
@@ -234,9 +234,11 @@ def make(args):
                         text = "%s == %s" % (name, value if value.isdigit() else name + "_" + value)
                         candidates["tunables"].setdefault(kernel, []).append(
                             dict(more, kind="tunables", guard="%s && %s" % (text, guard["expression"]), tunables={name: value}))
-    chosen, seen = [], set()
-    each = args.count // len(KINDS)
-    for kind in KINDS:
+    before = read_lines(mutants_file(args.target)) if args.more else []
+    chosen, seen = [], {e["sha"] for e in before}
+    wanted = args.kinds or KINDS
+    each = args.count // len(wanted)
+    for kind in wanted:
         pools = candidates[kind]
         for pool in pools.values():
             rng.shuffle(pool)
@@ -257,11 +259,24 @@ def make(args):
             count += 1
     rng.shuffle(chosen)
     for i, entry in enumerate(chosen):
-        entry["id"] = "%s%04d" % (args.target, i)
-    write_lines(mutants_file(args.target), chosen)
+        entry["id"] = "%s%04d" % (args.target, i + len(before))
+    write_lines(mutants_file(args.target), before + chosen)
     counts = {k: sum(e["kind"] == k for e in chosen) for k in KINDS}
     print("%d mutants of %d kernels: %s" % (len(chosen), len({e["kernel"] for e in chosen}),
                                             ", ".join("%s %d" % (k, n) for k, n in counts.items())))
+
+
+def larger(task, mutant):
+    """The workload with what the condition does not name made larger: threads then meet more often."""
+    named = set(re.findall(r"[A-Za-z_]\w*", mutant.get("guard") or ""))
+    more = {"R": 301, "C": 3000, "V": 3000, "S_q": 192, "S_kv": 320, "B": 3, "M": 20, "H": 4}
+    if named & {"S_q", "S_kv"}:
+        named |= {"S_q", "S_kv"}
+    if named & {"H", "H_kv"}:
+        named.add("H")
+    workload = dict(mutant["workload"])
+    workload.update({d: v for d, v in more.items() if d in task.data["dimensions"] and d not in named and workload.get(d, 1) < v})
+    return workload
 
 
 def prove_one(mutant, cache):
@@ -276,13 +291,16 @@ def prove_one(mutant, cache):
         inputs = [[]] + mutant["patterns"][:5]
         if mutant["kind"] in ("range", "infinities", "rescaling", "parameter") and mutant["patterns"]:
             inputs = mutant["patterns"][:5] + [[]]
-        orders = [mutant["order"]]
-        for patterns in inputs:
-            for order in orders:
-                for seed in range(3 if mutant["kind"] == "races" else 1):
-                    answer = pair.run(mutant["workload"], "f32", {"patterns": patterns}, order, seed + 1)
+        workloads = [mutant["workload"]]
+        if mutant["kind"] == "races":
+            workloads = [larger(task, mutant)] + workloads
+        order = mutant["order"]
+        for workload in workloads:
+            for patterns in inputs:
+                for seed in range(6 if mutant["kind"] == "races" else 1):
+                    answer = pair.run(workload, "f32", {"patterns": patterns}, order, seed + 1)
                     if proof.is_wrong(answer):
-                        return {"id": mutant["id"], "wrong": True, "workload": mutant["workload"], "patterns": patterns, "order": order,
+                        return {"id": mutant["id"], "wrong": True, "workload": workload, "patterns": patterns, "order": order,
                                 "seed": seed + 1, "of_permitted": min(answer["mutant"]["of_permitted"], 1e9), "what": answer["mutant"]["what"]}
                     tried.append("%.3g" % answer["mutant"]["of_permitted"] + ("" if answer["original"]["of_permitted"] <= 1 else " (the original is wrong too)"))
         return {"id": mutant["id"], "wrong": False, "why": "not wrong on the inputs tried: " + ", ".join(tried)}
@@ -329,6 +347,8 @@ def main():
     sub = command("make", make, "draw mutants by the committed seed")
     sub.add_argument("--count", type=int, default=1500, help="how many, shared evenly by the kinds (default: %(default)s)")
     sub.add_argument("--guards", type=int, default=4, help="conditions tried at each place (default: %(default)s)")
+    sub.add_argument("--kinds", nargs="*", default=[], help="only these kinds")
+    sub.add_argument("--more", default="", help="a word for a further draw, whose mutants are added to the file")
     sub = command("prove", prove, "show apart from the judge that mutants are wrong")
     sub.add_argument("--jobs", type=int, default=1)
     sub.add_argument("--again", action="store_true", help="prove also what is proven")

@@ -3,6 +3,7 @@
 An operator finds places in a source. Of each place it gives a text in which {G} stands for a condition: the mistake is made
 where it holds. `guarded` operators need one; others are mistakes as they are ({G} is then absent)."""
 
+import functools
 import re
 
 KEYWORDS = {"if", "for", "while", "return", "else", "const", "int", "float", "static_cast"}
@@ -24,6 +25,7 @@ def body_start(source):
     return source.index("---*/") + len("---*/")
 
 
+@functools.lru_cache(200)
 def code_mask(source):
     """The source with comments blanked, of equal length."""
     def blank(match):
@@ -31,6 +33,7 @@ def code_mask(source):
     return re.sub(r"//[^\n]*|/\*.*?\*/", blank, source, flags=re.S)
 
 
+@functools.lru_cache(200)
 def functions(source):
     """(start of the definition, start of the body, end of the body, parameter names) of each function at column 0."""
     mask = code_mask(source)
@@ -275,7 +278,9 @@ def scratch_shared(source, task, rng):
         yield Place(m.start(), m.end(), "packed + ({G} ? 0 : thread) *", "races", order="together")
     for m, f in _in_functions(source, r"packed \+ static_cast<Index>\(2\) \* padded \* D \* thread"):
         yield Place(m.start(), m.end(), "packed + static_cast<Index>(2) * padded * D * ({G} ? 0 : thread)", "races", order="together")
-    # The rows of the next thread are begun, and half done when it comes to them.
+    for m, f in _in_functions(source, r"__atomic_fetch_add\(next_unit, 1, __ATOMIC_RELAXED\)"):
+        yield Place(m.start(), m.end(), "({G} ? (*next_unit)++ : %s)" % m.group(0), "races", order="together")
+    # The sum of the next thread's first row is guessed, right only if that thread comes later.
     for m, f in _in_functions(source, r"y\[row\] = total;"):
         yield Place(m.start(), m.end(), "if ({G}) y[first] = row == first ? total : y[first] + 0.0f, y[row] = row + 1 == last && last < R ? (y[last] = total) : total; else y[row] = total;",
                     "races", order="backward")

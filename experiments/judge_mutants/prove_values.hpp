@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -198,7 +199,12 @@ inline int run_on_host(const std::string& path, const std::vector<Launch>& launc
     };
     if (order == "together") {
       std::vector<std::thread> threads;
-      for (int t = 0; t < launch.threads; ++t) threads.emplace_back(call, t);
+      std::atomic<int> waiting{launch.threads};
+      for (int t = 0; t < launch.threads; ++t)
+        threads.emplace_back([&call, &waiting, t] {
+          for (--waiting; waiting > 0;) std::this_thread::yield();
+          call(t);
+        });
       for (auto& t : threads) t.join();
     } else if (order == "forward") {
       for (int t = 0; t < launch.threads; ++t) call(t);
