@@ -23,7 +23,9 @@ constexpr int kFewIllegal = 10, kLeastClaimed = 8;
 constexpr ShapeLimits kFocused{3e7, 0x1p21}, kMedium{2e8, 0x1p26};
 // How much more a shape may cost than the stress shapes, to have the macros of a specialisation.
 constexpr double kStressFactor = 8.0;
-constexpr std::size_t kStressShapes = 2;    // of a specialisation, in a confirmation
+constexpr std::size_t kStressShapes = 2;  // of a specialisation, in a confirmation
+// And in a search, of so many specialisations and stress cases, chosen secretly.
+constexpr std::size_t kStressedSearching = 4, kCasesSearching = 2;
 constexpr std::uint64_t kComposedRuns = 4;  // of each of these
 
 std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
@@ -101,18 +103,26 @@ std::optional<Evaluation> check_stressed_specialisations(Checker& checker, const
   }
   const std::vector<Workload> around = stressed.empty() ? small_listed(task, variant) : stressed;
   const ShapeLimits limits = limits_of(task, around, kStressFactor);
+  std::mt19937_64 order(derive_seed(seed, "order"));
+  if (!confirming) std::ranges::shuffle(others, order);
   std::uint64_t run = 0;
+  std::size_t reached = 0;
   for (const Workload& like : others) {
     std::vector<std::string> own = macros(variant, task, like);
     if (compiled.binary(own) == nullptr || !known.insert(own).second) continue;
+    if (!confirming && ++reached > kStressedSearching) break;
     for (const Workload& shape :
          draw_shapes_like(task, variant, around, limits, like, confirming ? kStressShapes : 1,
                           derive_seed(seed, "alike", run))) {
-      for (const StressCase& stress : task.stress) {
-        if (!applies(task, stress, shape)) continue;
-        progress({Stage::stress, {}, fmt::format("stress {} {}", shape.name, stress.name)});
+      std::vector<const StressCase*> cases;
+      for (const StressCase& stress : task.stress)
+        if (applies(task, stress, shape)) cases.push_back(&stress);
+      if (!confirming) std::ranges::shuffle(cases, order);
+      if (!confirming && cases.size() > kCasesSearching) cases.resize(kCasesSearching);
+      for (const StressCase* stress : cases) {
+        progress({Stage::stress, {}, fmt::format("stress {} {}", shape.name, stress->name)});
         if (auto wrong = checker.check(Stage::stress, compiled, shape, derive_seed(seed, "stress", run++),
-                                       {.stress = &stress, .drawn_shape = true}))
+                                       {.stress = stress, .drawn_shape = true}))
           return wrong;
       }
       for (std::uint64_t i = 0; i < (confirming ? kComposedRuns : 0); ++i)

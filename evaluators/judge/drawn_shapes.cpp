@@ -116,6 +116,17 @@ class ShapeDraw {
     return current_;
   }
 
+  // Halves dimensions as long as the shape is beyond the limits and stays usable.
+  void reduce(Workload& shape) {
+    for (int i = 0; i < kHalvings && too_large(shape); ++i) {
+      const std::string& name = task_.dimensions[below(stream_, task_.dimensions.size())].name;
+      Bindings next = given_values(task_, shape);
+      next[name] = std::max(1.0, std::floor(shape.values.at(name) / 2.0));
+      Expected<Workload> made = make_workload(task_, std::move(next), shape.dtype, true);
+      if (made && claims(variant_, task_, *made) && usable_(*made)) shape = std::move(*made);
+    }
+  }
+
   std::optional<Workload> far(const Workload& base) {
     given_ = given_values(task_, base);
     current_ = base;
@@ -190,12 +201,14 @@ class ShapeDraw {
     Bindings next = given_;
     next[name] = value;
     Expected<Workload> made = make_workload(task_, next, current_.dtype, true);
-    if (!made || !claims(variant_, task_, *made) || task_.flops(*made) > limits_.flops ||
-        bytes_of(task_, *made) > limits_.bytes || !usable_(*made))
-      return false;
+    if (!made || !claims(variant_, task_, *made) || too_large(*made) || !usable_(*made)) return false;
     given_ = std::move(next);
     current_ = std::move(*made);
     return true;
+  }
+
+  bool too_large(const Workload& workload) const {
+    return task_.flops(workload) > limits_.flops || bytes_of(task_, workload) > limits_.bytes;
   }
 
   double proposal(const std::string& name) {
@@ -368,7 +381,7 @@ std::vector<Workload> draw_focused_shapes(const Task& task, const Variant& varia
   for (const Focus& focus : foci) {
     if (drawn.size() >= count) break;
     for (int i = 0; i < kFocusAttempts; ++i)
-      if (auto shape = draw.focused(around[below(stream, around.size())], focus)) {
+      if (auto shape = draw.focused(around[below(stream, around.size())], focus); shape && usable(*shape)) {
         if (names.insert(shape->name).second) drawn.push_back(std::move(*shape));
         break;
       }
@@ -404,6 +417,7 @@ std::vector<Workload> draw_shapes_like(const Task& task, const Variant& variant,
       drawn.push_back(std::move(*shape));
   }
   if (drawn.empty()) drawn.push_back(like);
+  for (Workload& shape : drawn) draw.reduce(shape);
   return drawn;
 }
 

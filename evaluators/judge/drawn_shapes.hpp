@@ -58,7 +58,8 @@ std::vector<Workload> draw_focused_shapes(const Task&, const Variant&, std::span
                                           const std::function<bool(const Workload&)>& usable);
 
 // Shapes of the same macros as `like`, each near one of `around` where that is possible: of all that the
-// variant specializes it has the value of `like`. For stress cases of a specialisation.
+// variant specializes it has the value of `like`. For stress cases of a specialisation. Beyond the limits only
+// if no smaller shape with these macros was found.
 std::vector<Workload> draw_shapes_like(const Task&, const Variant&, std::span<const Workload> around,
                                        const ShapeLimits&, const Workload& like, std::size_t count,
                                        std::uint64_t seed);
