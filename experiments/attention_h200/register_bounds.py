@@ -34,7 +34,7 @@ inline int4 make_int4(int a, int b, int c, int d) { return {a, b, c, d}; }
 inline int2 make_int2(int a, int b) { return {a, b}; }
 inline float4 make_float4(float a, float b, float c, float d) { return {a, b, c, d}; }
 inline float2 make_float2(float a, float b) { return {a, b}; }
-void __syncthreads(); void __syncwarp(unsigned = ~0u); void __threadfence(); void __threadfence_block();
+void __syncthreads(); int __syncthreads_or(int); int __syncthreads_and(int); int __syncthreads_count(int); void __syncwarp(unsigned = ~0u); void __threadfence(); void __threadfence_block();
 int __any_sync(unsigned, int); int __all_sync(unsigned, int); unsigned __ballot_sync(unsigned, int);
 template <class T> T __shfl_xor_sync(unsigned, T, int, int = 32);
 template <class T> T __shfl_sync(unsigned, T, int, int = 32);
