@@ -79,9 +79,10 @@ std::string check(int number, int of, const std::string& condition, const std::s
 
 std::string argument_checks(const Manifest& manifest) {
   std::string text = "\n#line 1 \"launch\"" + std::string(kTemplates);
-  int number = 0;
-  for (const auto& launch : manifest.launch) {
+  for (int number = 0; number < static_cast<int>(manifest.launch.size()); ++number) {
+    const KernelLaunch& launch = manifest.launch[static_cast<std::size_t>(number)];
     const auto count = static_cast<int>(launch.args.size());
+    if (count == 0) continue;  // a kernel that is given nothing can write nothing: no manifest has one
     text += fmt::format("using cultivar_list_{0} = decltype(cultivar_parameters(&{1}));\n", number,
                         launch.kernel);
     text += fmt::format(
@@ -105,7 +106,6 @@ std::string argument_checks(const Manifest& manifest) {
                       fmt::format("{}, which has the type {}", which, name_of(*type)));
       }
     }
-    ++number;
   }
   return text;
 }

@@ -98,12 +98,28 @@ BOOST_AUTO_TEST_CASE(a_sound_task_refuses_every_control) {
   BOOST_TEST(controls_of(own, kTight, "controls: {triples: {about: \"3 x\"}}") == "");
 }
 
-BOOST_AUTO_TEST_CASE(legal_roundings_that_let_a_wrong_output_pass_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(tolerances_that_let_a_wrong_output_pass_are_refused_by_name) {
   OwnTask own;
-  const std::string said = controls_of(own, kTight, "controls: {}", rounding_by("1"));
+  const std::string said = controls_of(own, "{factor: 200}", "controls: {}", rounding_by("0.015"));
   BOOST_TEST(said.find("cannot detect wrong outputs") != std::string::npos, said);
   BOOST_TEST(said.find("zeros for y") != std::string::npos, said);
   BOOST_TEST(said.find("task.yaml") != std::string::npos, said);
+}
+
+// One of the two forgets something: advice about tolerances would not help.
+BOOST_AUTO_TEST_CASE(references_that_differ_by_more_than_roundings_are_said_to_with_the_first_place) {
+  OwnTask own;
+  const std::string forgets = kDoubles + R"(
+extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out) {
+  reference_row(args, row, out);
+  if (row >= 2) out[3] += 1.0;
+}
+)";
+  const std::string said = controls_of(own, kTight, "controls: {}", forgets);
+  BOOST_TEST(said.find("reference_row and reference_row_rounded of task doubling differ by far more than "
+                       "roundings on R8_C16_f32, first at y[R=2, C=3]: ") != std::string::npos,
+             said);
+  BOOST_TEST(said.find("reference.cpp") != std::string::npos, said);
 }
 
 BOOST_AUTO_TEST_CASE(an_oracle_that_gives_only_nan_is_said_to_do_so) {
@@ -116,7 +132,7 @@ BOOST_AUTO_TEST_CASE(an_oracle_that_gives_only_nan_is_said_to_do_so) {
 
 BOOST_AUTO_TEST_CASE(legal_roundings_as_wide_as_fp8_is_refused) {
   OwnTask own;
-  const std::string said = controls_of(own, kTight, "controls: {}", rounding_by("0.1"));
+  const std::string said = controls_of(own, kTight, "controls: {}", rounding_by("0.015"));
   BOOST_TEST(said.find("rounded to fp8") != std::string::npos, said);
 }
 

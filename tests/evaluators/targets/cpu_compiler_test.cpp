@@ -284,4 +284,55 @@ BOOST_AUTO_TEST_CASE(a_missing_compiler_is_said_at_once) {
   BOOST_CHECK_THROW(CpuCompiler({.cache = cache.folder, .program = "no-such-compiler"}), MissingError);
 }
 
+// As a task's variant gives them: "softmax" of `R` rows.
+BOOST_AUTO_TEST_CASE(arguments_that_do_not_match_the_parameters_are_refused_with_both) {
+  const auto with = [](const std::string& source, std::vector<ArgumentSpec> args) {
+    Variant variant = by_hand(source, {"k"});
+    variant.manifest.launch[0].args = std::move(args);
+    variant.manifest.workspace = {{"scratch", Expression::parse("64").value(), false}};
+    return variant;
+  };
+  const std::string body = "{ for (int i = 0; i < n; ++i) y[i] *= s; (void)t; }\n";
+  const std::string right = "extern \"C\" void k(float* y, float* t, int n, float s) " + body;
+  const std::vector<ArgumentSpec> args{{"y", {}}, {"scratch", {}}, {"R", {}}, {"1.0 / R", Dtype::f32}};
+  BOOST_TEST(compiler().compile(with(right, args), {}, 60.0).has_value());
+
+  const CompileFailure few = failure_of(with(right, {args[0], args[1], args[2]}));
+  BOOST_TEST(few.reason ==
+             "kernel 'k' has 4 parameters (float*, float*, int, float), but the manifest gives 3 arguments");
+  BOOST_TEST((few.stage == Stage::compile));
+  BOOST_TEST(few.diagnostics.find("one argument per parameter, in order") != std::string::npos);
+  const CompileFailure many = failure_of(with(right, {args[0], args[1], args[2], args[3], args[2]}));
+  BOOST_TEST(many.reason ==
+             "kernel 'k' has 4 parameters (float*, float*, int, float), but the manifest gives 5 arguments");
+
+  BOOST_TEST(failure_of(with("extern \"C\" void k(float* y, int t, int n, float s) " + body, args)).reason ==
+             "parameter 2 of kernel 'k' does not take its argument 'scratch', which is a pointer");
+  BOOST_TEST(
+      failure_of(with("extern \"C\" void k(float* y, float* t, int n, double s) " + body, args)).reason ==
+      "parameter 4 of kernel 'k' does not take its argument '1.0 / R', which has the type f32");
+  BOOST_TEST(failure_of(with("extern \"C\" void k(float* y, float* t, float n, float s) " + body,
+                             {args[0], args[1], {"thread", {}}, args[3]}))
+                 .reason ==
+             "parameter 3 of kernel 'k' does not take its argument 'thread', which has the type i32");
+}
+
+// What the checks cannot name, a message about something else, and macros with common names.
+BOOST_AUTO_TEST_CASE(the_check_of_arguments_refuses_nothing_else) {
+  Variant variant = by_hand(
+      "#define R 4\n#define T 2\n#define type int\n#define value 3\n#define nth 1\n"
+      "extern \"C\" void k(float* y, long n) noexcept { y[n] = R * T; }  // \\",
+      {"k"});
+  variant.manifest.launch[0].args = {{"y", {}}, {"thread", {}}};
+  BOOST_TEST(compiler().compile(variant, {}, 60.0).has_value());
+  Variant inside = by_hand("namespace some { extern \"C\" void k(float* y) { y[0] = 1.0f; } }\n", {"k"});
+  inside.manifest.launch[0].args = {{"y", {}}};
+  BOOST_TEST(compiler().compile(inside, {}, 60.0).has_value());
+  Variant wrong = by_hand("extern \"C\" void k(float* y) { y[0] = missing; }\n", {"k"});
+  wrong.manifest.launch[0].args = {{"y", {}}, {"y", {}}};
+  const CompileFailure failure = failure_of(wrong);
+  BOOST_TEST(failure.reason.find("'missing' was not declared") != std::string::npos, failure.reason);
+  BOOST_TEST(failure.diagnostics.find("launch:") == std::string::npos, failure.diagnostics);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -298,4 +298,44 @@ BOOST_AUTO_TEST_CASE(a_file_without_the_rates_of_cold_data_is_completed) {
   BOOST_TEST(later.ceilings().flops == flops);
 }
 
+// So that 0 times an uninitialised value is seen, whatever type a kernel reads it as.
+BOOST_AUTO_TEST_CASE(poison_may_be_not_a_number_in_every_type_and_is_found_again) {
+  Plan plan;
+  plan.buffers = {{"out", 4100, Use::output, false},
+                  {"scratch", 4096, Use::workspace, false},
+                  {"zeros", 64, Use::workspace, true}};
+  plan.kernels = {kernel("k", 1, {buffer(0), buffer(1), buffer(2)})};
+  auto session = opened(R"(#include <cstring>
+    extern "C" void k(char* out, char* scratch, char* zeros) {
+      std::memcpy(out, scratch, 2048);
+      std::memcpy(out, zeros, 64);
+    })",
+                        plan);
+  std::vector<std::vector<std::byte>> outputs(1);
+  const auto run = [&](std::uint64_t seed) {
+    BOOST_REQUIRE(session->run({}, outputs, {.timed = false, .poison_seed = seed, .deadline_s = 10.0}));
+    // All but the groups that the kernel wrote, and the remainder of four bytes.
+    BOOST_TEST(session->unwritten_elements() == (4096u - 2048u) / 8u + 1u);
+    for (std::size_t i = 0; i < 64; ++i) BOOST_TEST_REQUIRE((outputs[0][i] == std::byte{0}));
+  };
+  run(5 | RunOptions::nan_poison);
+  std::vector<std::byte> all(outputs[0].begin() + 64, outputs[0].begin() + 4096);
+  for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16}) {
+    std::vector<double> read(all.size() / size_of(dtype));
+    decode(dtype, all, read);
+    for (const double value : read) BOOST_TEST_REQUIRE(std::isnan(value), name_of(dtype));
+  }
+  const std::vector<std::byte> first = all;
+  run(6 | RunOptions::nan_poison);
+  all.assign(outputs[0].begin() + 64, outputs[0].begin() + 4096);
+  BOOST_TEST((first != all));
+  run(5);
+  all.assign(outputs[0].begin() + 64, outputs[0].begin() + 4096);
+  for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16}) {
+    std::vector<double> read(all.size() / size_of(dtype));
+    decode(dtype, all, read);
+    for (const double value : read) BOOST_TEST_REQUIRE(std::isfinite(value), name_of(dtype));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

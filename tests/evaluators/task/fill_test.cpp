@@ -221,4 +221,43 @@ BOOST_AUTO_TEST_CASE(lengths_have_their_sum_and_offsets_are_running_sums) {
   BOOST_TEST((offsets != filled({Fill::Kind::offsets, 1, 1000, -1}, 6, {31}, Dtype::i32)));
 }
 
+// A distribution that promises outliers has at least one, however few lines there are, and not only outliers.
+BOOST_AUTO_TEST_CASE(few_lines_have_outliers_too) {
+  for (const std::int64_t lines : {1, 2, 3, 7, 8, 19, 64, 100, 130, 256}) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      const std::vector<double> x = filled({Fill::Kind::outliers, 1, 1000, 1}, seed, {lines, 64});
+      std::int64_t large = 0;
+      for (std::int64_t line = 0; line < lines; ++line) {
+        double squares = 0.0;
+        for (std::size_t c = 0; c < 64; ++c)
+          squares += std::pow(x[static_cast<std::size_t>(line) * 64 + c], 2);
+        large += squares > 64.0 * 1e4 ? 1 : 0;
+      }
+      BOOST_TEST_REQUIRE(large >= 1, lines << " lines");
+      BOOST_TEST_REQUIRE(large <= std::max<std::int64_t>(1, (lines + 1) / 2), lines << " lines: " << large);
+      if (lines >= 64) BOOST_TEST_REQUIRE(large >= 8, lines << " lines: " << large);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(hot_tensors_may_share_their_index) {
+  const Fill hot{Fill::Kind::hot, 1, 1000, 1};
+  const auto index_of = [&](std::uint64_t seed, std::int64_t rows, std::optional<std::uint64_t> place) {
+    const std::vector<std::int64_t> shape{rows, 128};
+    std::vector<std::byte> bytes(static_cast<std::size_t>(rows) * 128 * 4);
+    fill_tensor(hot, seed, shape, Dtype::f32, bytes, place);
+    std::vector<double> values(bytes.size() / 4);
+    decode(Dtype::f32, bytes, values);
+    std::vector<double> sums(128);
+    for (std::size_t i = 0; i < values.size(); ++i) sums[i % 128] += std::abs(values[i]);
+    return std::ranges::max_element(sums) - sums.begin();
+  };
+  std::size_t apart = 0;
+  for (std::uint64_t place = 1; place <= 20; ++place) {
+    BOOST_TEST(index_of(100 + place, 9, place) == index_of(200 + place, 30, place));
+    apart += index_of(100 + place, 9, {}) != index_of(200 + place, 30, {});
+  }
+  BOOST_TEST(apart >= 15u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
