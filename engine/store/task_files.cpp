@@ -1,5 +1,6 @@
 #include "engine/store/task_files.hpp"
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -7,8 +8,8 @@
 namespace cultivar {
 namespace {
 
-// "name" of the line `#include "name"`; empty: it is no such line. A file may be named as in "./name".
-std::string included_by(const std::string& line) {
+// "name" of the line `#include "name"`. A file may be named as in "./name".
+std::vector<std::string> included_by(std::string line) {
   std::size_t at = line.find_first_not_of(" \t");
   if (at == std::string::npos || line[at] != '#') return {};
   at = line.find_first_not_of(" \t", at + 1);
@@ -17,15 +18,27 @@ std::string included_by(const std::string& line) {
   if (first == std::string::npos || last == std::string::npos) return {};
   std::string name = line.substr(first + 1, last - first - 1);
   while (name.starts_with("./")) name.erase(0, 2);
-  return name;
+  return {name};
 }
 
-}  // namespace
+// The files of the modules of `import a, b as c` and `from a import b`.
+std::vector<std::string> imported_by(std::string line) {
+  std::replace(line.begin(), line.end(), ',', ' ');
+  std::istringstream words(line);
+  std::string word;
+  words >> word;
+  std::vector<std::string> files;
+  if (word == "from" && words >> word) files.push_back(word + ".py");
+  if (word == "import")
+    while (words >> word) files.push_back(word + ".py");
+  return files;
+}
 
-std::set<std::string> files_of_oracle(
-    const std::function<std::optional<std::string>(const std::string&)>& read) {
+// `first`, and all that its lines and those of what it needs name.
+std::set<std::string> reached(const std::string& first, const ReadTaskFile& read,
+                              std::vector<std::string> (*named_by)(std::string)) {
   std::set<std::string> found;
-  std::vector<std::string> open{"reference.cpp"};
+  std::vector<std::string> open{first};
   while (!open.empty()) {
     const std::string name = std::move(open.back());
     open.pop_back();
@@ -34,9 +47,20 @@ std::set<std::string> files_of_oracle(
     if (!text) continue;
     found.insert(name);
     std::istringstream lines(*text);
-    for (std::string line; std::getline(lines, line);) open.push_back(included_by(line));
+    for (std::string line; std::getline(lines, line);)
+      for (std::string& other : named_by(line)) open.push_back(std::move(other));
   }
   return found;
+}
+
+}  // namespace
+
+std::set<std::string> files_of_oracle(const ReadTaskFile& read) {
+  return reached("reference.cpp", read, included_by);
+}
+
+std::set<std::string> files_of_pytorch(const ReadTaskFile& read) {
+  return reached("pytorch.py", read, imported_by);
 }
 
 }  // namespace cultivar

@@ -63,6 +63,8 @@ struct Bundle {
     write_text(task / "reference.cpp", "#include \"scales.hpp\"\n" + read_text(task / "reference.cpp"));
     write_text(task / "search.yaml", "notify: {webhook: \"https://example.com/hooks/of-a-friend\"}\n");
     write_text(task / "notes.txt", "nobody's business\n");
+    write_text(task / "pytorch.py", "from the_norm import norm\n\ncompute = norm\n");
+    write_text(task / "the_norm.py", "def norm(x, eps):\n    return x\n");
     Runtime runtime;
     runtime.programs = CULTIVAR_BIN_DIR;
     runtime.cache = folder / "cache";
@@ -90,7 +92,7 @@ struct Bundle {
     BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
     BOOST_REQUIRE(shell("cmake -S bundle -B build").exit == 0);
     write_text(bundle / "verify/runner.hpp",
-               replaced(read_text(bundle / "verify/runner.hpp"), "run_seconds = 20", "run_seconds = 3"));
+               replaced(read_text(bundle / "verify/runner.hpp"), "run_seconds = 20", "run_seconds = 6"));
   }
 
   static std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -118,7 +120,7 @@ struct Bundle {
 
 BOOST_FIXTURE_TEST_SUITE(verify, Bundle)
 
-BOOST_AUTO_TEST_CASE(only_what_the_oracle_includes_is_kept_and_exported) {
+BOOST_AUTO_TEST_CASE(only_what_the_task_needs_is_kept_and_only_the_oracle_is_exported_to_verify) {
   const auto names = [](const fs::path& of) {
     std::set<std::string> found;
     for (const auto& entry : fs::recursive_directory_iterator(of))
@@ -130,7 +132,8 @@ BOOST_AUTO_TEST_CASE(only_what_the_oracle_includes_is_kept_and_exported) {
     BOOST_TEST(kept.contains(needed), needed);
     BOOST_TEST(exported.contains(needed), needed);
   }
-  BOOST_TEST(kept.contains("task.yaml"));
+  for (const char* needed : {"task.yaml", "pytorch.py", "the_norm.py"})
+    BOOST_TEST(kept.contains(needed), needed);
   for (const char* other : {"search.yaml", "notes.txt"}) {
     BOOST_TEST(!kept.contains(other), other);
     BOOST_TEST(!exported.contains(other), other);
@@ -174,7 +177,7 @@ BOOST_AUTO_TEST_CASE(every_specialization_runs_on_every_distribution_and_what_fa
   const auto hang = verified("// the end", "while (C % 2 && thread == 0) asm volatile(\"\");");
   BOOST_TEST(hang.exit == 1, hang.out + hang.err);
   BOOST_TEST(contains(last_line(hang), "specialization odd1 on "), last_line(hang));
-  BOOST_TEST(contains(last_line(hang), "the kernel did not end within 3 s"), last_line(hang));
+  BOOST_TEST(contains(last_line(hang), "the kernel did not end within 6 s"), last_line(hang));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
