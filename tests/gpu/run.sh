@@ -8,7 +8,7 @@
 every="doctor session misbehaviour sanitizer judgements smoke_failures evaluate search views export verify pytorch contenders
   cudnn_independent profile"
 # Only by name; most of them do not fit into eight minutes.
-by_name="gate_trials every_shape judgements_alone honest_under_load"
+by_name="check_build gate_trials every_shape judgements_alone honest_under_load"
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/out}
 if [ $# -gt 0 ]; then shift; fi
@@ -144,6 +144,7 @@ for step in $steps; do
     misbehaviour) suite misbehaviour 160 cuda_misbehaviour ;;
     profile) suite profile 150 cuda_profile ;;
     sanitizer) suite sanitizer 120 cuda_sanitizer ;;
+    check_build) suite check_build 240 cuda_check_build ;;
     contenders)
       find_vendors
       suite contenders 100 cuda_contender
