@@ -197,6 +197,8 @@ def make(args):
         tunables = manifest.get("tunables") or {}
         for operator in operator_table(args.target):
             for n, place in enumerate(places_of(kernel, task_name, operator, source, args.target)):
+                if args.kinds and place.kind not in args.kinds:
+                    continue
                 dims = dims_at(source, place, task, manifest)
                 workload = dict(guards.BASE[task_name], **place.workload)
                 workload.update(place.parameters)
