@@ -114,7 +114,8 @@ def mutants_file(target):
 
 def operator_table(target):
     if target == "cpu":
-        return operators.OPERATORS
+        import operators_values
+        return operators_values.OPERATORS
     import operators_cuda
     return operators_cuda.OPERATORS
 
