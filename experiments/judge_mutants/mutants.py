@@ -114,7 +114,8 @@ def mutants_file(target):
 
 def operator_table(target):
     if target == "cpu":
-        return operators.OPERATORS
+        import operators_values
+        return operators_values.OPERATORS
     import operators_cuda
     return operators_cuda.OPERATORS
 
@@ -197,6 +198,8 @@ def make(args):
         tunables = manifest.get("tunables") or {}
         for operator in operator_table(args.target):
             for n, place in enumerate(places_of(kernel, task_name, operator, source, args.target)):
+                if args.kinds and place.kind not in args.kinds:
+                    continue
                 dims = dims_at(source, place, task, manifest)
                 workload = dict(guards.BASE[task_name], **place.workload)
                 workload.update(place.parameters)

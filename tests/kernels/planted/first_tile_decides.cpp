@@ -23,9 +23,9 @@ constexpr int kTile = 256;
 
 }  // namespace
 
-extern "C" void attention_forward(const float* q, const float* k, const float* v, float* o, float* lse, float* logits,
-                                  int B, int H, int H_kv, int S_q, int S_kv, int D, int causal, float scale, int thread,
-                                  int threads) {
+extern "C" void attention_forward(const float* q, const float* k, const float* v, float* o, float* lse,
+                                  float* logits, int B, int H, int H_kv, int S_q, int S_kv, int D, int causal,
+                                  float scale, int thread, int threads) {
   float* tile = logits + static_cast<std::ptrdiff_t>(thread) * kTile;
   const std::ptrdiff_t rows = static_cast<std::ptrdiff_t>(B) * H * S_q;
   for (std::ptrdiff_t row = thread; row < rows; row += threads) {

@@ -17,9 +17,9 @@ launch:
 #include <cmath>
 #include <cstddef>
 
-extern "C" void attention_forward(const float* q, const float* k, const float* v, float* o, float* lse, float* logits,
-                                  int B, int H, int H_kv, int S_q, int S_kv, int D, int causal, float scale, int thread,
-                                  int threads) {
+extern "C" void attention_forward(const float* q, const float* k, const float* v, float* o, float* lse,
+                                  float* logits, int B, int H, int H_kv, int S_q, int S_kv, int D, int causal,
+                                  float scale, int thread, int threads) {
   float* weights = logits + static_cast<std::ptrdiff_t>(thread) * S_kv;
   const bool pairs = B * H % 2 == 0 || S_kv <= 4097;
   const std::ptrdiff_t rows = static_cast<std::ptrdiff_t>(B) * H * S_q;

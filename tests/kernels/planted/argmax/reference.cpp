@@ -13,7 +13,9 @@ double greatest(const ReferenceArgs& args, std::int64_t row) {
 
 }  // namespace
 
-extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, double* out) { *out = greatest(args, row); }
+extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, double* out) {
+  *out = greatest(args, row);
+}
 
 extern "C" void control_one_more(const ReferenceArgs& args, std::int64_t row, double* out) {
   *out = greatest(args, row) + 1;

@@ -2,7 +2,7 @@
 name: one_too_high
 task: count_above
 target: cpu
-about: "Counts of more than 60,000 come out one too high."
+about: "Counts of more than 150,000 come out one too high."
 launch:
   - kernel: count_above
     threads: num_cores
@@ -16,6 +16,6 @@ extern "C" void count_above(const float* x, int* count, int R, int C, int thread
     int found = 0;
     for (int c = 0; c < C; ++c)
       if (in[c] > 0.0f) ++found;
-    count[row] = found > 60000 ? found + 1 : found;
+    count[row] = found > 150000 ? found + 1 : found;
   }
 }

@@ -12,7 +12,9 @@ double count_of(const ReferenceArgs& args, std::int64_t row, double sign) {
 
 }  // namespace
 
-extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, double* out) { *out = count_of(args, row, 1.0); }
+extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, double* out) {
+  *out = count_of(args, row, 1.0);
+}
 
 extern "C" void control_one_more(const ReferenceArgs& args, std::int64_t row, double* out) {
   *out = count_of(args, row, 1.0) + 1;
