@@ -8,9 +8,12 @@
 
 namespace cultivar {
 
-// reference.cpp and the files of its folder that it includes, also through each other. `read`: a file's text
-// by its name; nullopt: there is none.
-std::set<std::string> files_of_oracle(
-    const std::function<std::optional<std::string>(const std::string&)>& read);
+// A file's text by its name; nullopt: there is none.
+using ReadTaskFile = std::function<std::optional<std::string>(const std::string&)>;
+
+// reference.cpp and the files of its folder that it includes, also through each other.
+std::set<std::string> files_of_oracle(const ReadTaskFile&);
+// pytorch.py, if there is one, and the modules of its folder that it imports.
+std::set<std::string> files_of_pytorch(const ReadTaskFile&);
 
 }  // namespace cultivar
