@@ -13,7 +13,7 @@ using ReadTaskFile = std::function<std::optional<std::string>(const std::string&
 
 // reference.cpp and the files of its folder that it includes, also through each other.
 std::set<std::string> files_of_oracle(const ReadTaskFile&);
-// pytorch.py and the modules of its folder that it imports, likewise.
+// pytorch.py, if there is one, and the modules of its folder that it imports.
 std::set<std::string> files_of_pytorch(const ReadTaskFile&);
 
 }  // namespace cultivar
