@@ -64,18 +64,21 @@ class BlockHunt {
         stream_(stream_of(seed, "unreached blocks", 0)) {}
 
   std::optional<Evaluation> run() {
-    for (const BlocksRun::Macros& own : runs_.blocks().incomplete()) {
-      own_ = &own;
-      if (over()) return std::nullopt;
+    const std::vector<BlocksRun::Macros> incomplete = runs_.blocks().incomplete();
+    for (std::size_t i = 0; i < incomplete.size(); ++i) {
+      own_ = &incomplete[i];
+      // What one specialisation leaves goes to the others.
+      const double left = static_cast<double>(incomplete.size() - i);
+      most_runs_ = runs_.drawn_runs + static_cast<int>((kMostDrawnForBlocks - runs_.drawn_runs) / left);
+      const double now = seconds_since(start_);
+      most_seconds_ = now + (kDrawnForBlocksSeconds - now) / left;
       if (auto wrong = hunt()) return wrong;
     }
     return std::nullopt;
   }
 
  private:
-  bool over() const {
-    return runs_.drawn_runs >= kMostDrawnForBlocks || seconds_since(start_) > kDrawnForBlocksSeconds;
-  }
+  bool over() const { return runs_.drawn_runs >= most_runs_ || seconds_since(start_) > most_seconds_; }
   bool done() const { return over() || runs_.blocks().complete(*own_); }
 
   bool usable(const Workload& w) const {
@@ -167,6 +170,8 @@ class BlockHunt {
   std::uint64_t seed_;
   mutable RandomStream stream_;
   const BlocksRun::Macros* own_ = nullptr;
+  int most_runs_ = 0;  // with those of the specialisations before
+  double most_seconds_ = 0.0;
   Clock::time_point start_ = Clock::now();
 };
 
