@@ -63,7 +63,7 @@ class CheckBuildRuns {
 };
 
 inline constexpr double kLooser = 16.0;
-inline constexpr double kCheckBuildSeconds = 120.0, kEveryRunSeconds = 20.0, kSmallFlops = 1e8;
+inline constexpr double kCheckBuildSeconds = 60.0, kEveryRunSeconds = 8.0, kSmallFlops = 3e7;
 inline constexpr int kFewestCheckBuildRuns = 12;  // of one specialisation
 
 }  // namespace cultivar

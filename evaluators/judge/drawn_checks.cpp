@@ -20,7 +20,9 @@ namespace {
 // kLeastClaimed say nothing.
 constexpr int kFewIllegal = 10, kLeastClaimed = 8;
 // Shapes at a focus are small enough for hundreds of them to take seconds, or a few times as large.
-constexpr ShapeLimits kFocused{3e7, 0x1p21}, kMedium{2e8, 0x1p26};
+constexpr ShapeLimits kFocused{3e7, 0x1p22}, kMedium{2e8, 0x1p25};
+// From here on a dimension may need a medium size.
+constexpr double kLargeFocus = 0x1p15;
 // How much more a shape may cost than the stress shapes, to have the macros of a specialisation.
 constexpr double kStressFactor = 8.0;
 constexpr std::size_t kStressShapes = 2;  // of a specialisation, in a confirmation
@@ -52,8 +54,11 @@ bool applies(const Task& task, const StressCase& stress, const Workload& workloa
 }
 
 // Of seven runs one has ordinary values, one those of a stress case, three are composed and two are mixed.
-CheckValues drawn_values(const Task& task, const Workload& shape, std::uint64_t seed) {
-  const std::uint64_t kind = derive_seed(seed, "values") % 7;
+// `turn`: where several runs on one shape have different kinds in turn.
+CheckValues drawn_values(const Task& task, const Workload& shape, std::uint64_t seed,
+                         std::optional<std::uint64_t> turn = {}) {
+  constexpr std::uint64_t kTurns[] = {0, 4, 2, 5, 1, 6, 3};
+  const std::uint64_t kind = turn ? kTurns[*turn % std::size(kTurns)] : derive_seed(seed, "values") % 7;
   CheckValues values{.mixed = kind == 2 || kind == 3, .composed = kind >= 4, .drawn_shape = true};
   if (kind != 1 || task.stress.empty()) return values;
   const StressCase& stress = task.stress[derive_seed(seed, "stress case") % task.stress.size()];
@@ -157,8 +162,16 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
   const std::vector<Workload> around = small_listed(task, variant);
   std::vector<Workload> shapes = draw_shapes(task, variant, around, limits_of(task, around, 1.0),
                                              counts.small, derive_seed(seed, "small"), legal);
-  const std::vector<Focus> foci = foci_of(task, variant, derive_seed(seed, "foci"));
-  std::ranges::copy(draw_focused_shapes(task, variant, around, kFocused, foci, counts.focused,
+  std::vector<Focus> exact, near, far;
+  for (Focus& focus : foci_of(task, variant, derive_seed(seed, "foci")))
+    (focus.compared                                                          ? exact
+     : focus.relation == Focus::Relation::none && focus.value >= kLargeFocus ? far
+                                                                             : near)
+        .push_back(std::move(focus));
+  const std::vector<Workload> exactly =
+      draw_focused_shapes(task, variant, around, confirming ? kMedium : kFocused, exact, counts.exactly,
+                          derive_seed(seed, "exactly"), runs);
+  std::ranges::copy(draw_focused_shapes(task, variant, around, kFocused, near, counts.focused,
                                         derive_seed(seed, "focused"), runs),
                     std::back_inserter(shapes));
   if (confirming) std::ranges::copy_if(compiled.drawn, std::back_inserter(shapes), legal);
@@ -171,9 +184,8 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
                                   derive_seed(seed, "large", i), legal),
                       std::back_inserter(shapes));
   if (confirming) {
-    std::ranges::copy(draw_focused_shapes(task, variant, around, kMedium,
-                                          std::span(foci).subspan(std::min(foci.size(), counts.focused)),
-                                          counts.medium, derive_seed(seed, "medium"), runs),
+    std::ranges::copy(draw_focused_shapes(task, variant, around, kMedium, far, counts.medium,
+                                          derive_seed(seed, "medium"), runs),
                       std::back_inserter(shapes));
     std::ranges::copy(draw_far_shapes(task, variant, around, limits_of(task, timed, 1.0), kDrawnFar,
                                       derive_seed(seed, "far"), runs),
@@ -185,17 +197,26 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
         fmt::format("Of {} shapes that `requires` claims, {} violate a constraint or have no legal plan. "
                     "Constraints are for tunables: narrow `requires` instead.\n",
                     claimed, illegal));
-  if (confirming && shapes.empty())
+  if (confirming && shapes.empty() && exactly.empty())
     return rejection(Stage::lint, "the variant claims only shapes that the task lists",
                      "No other shape was found on which it may run. `requires` must describe what the kernel "
                      "needs, such as multiples of a tile, not which shapes it was tried on.\n");
 
+  std::vector<DrawnRun> drawn;
+  for (const Workload& shape : exactly)
+    for (std::uint64_t turn = 0; turn < counts.each; ++turn) {
+      const std::uint64_t own = derive_seed(seed, "exact", drawn.size());
+      drawn.push_back(
+          {shape, drawn_values(task, shape, own, confirming ? std::optional(turn) : std::nullopt), own});
+    }
+  for (const Workload& shape : shapes) {
+    const std::uint64_t own = derive_seed(seed, "drawn", drawn.size());
+    drawn.push_back({shape, drawn_values(task, shape, own), own});
+  }
   const Clock::time_point begin = Clock::now();
-  for (std::size_t i = 0; i < shapes.size() && seconds_since(begin) < kDrawnSeconds; ++i) {
-    const std::uint64_t own = derive_seed(seed, "drawn", i);
-    progress(
-        {Stage::edge, {}, fmt::format("drawn shape {} of {}: {}", i + 1, shapes.size(), shapes[i].name)});
-    const DrawnRun run{shapes[i], drawn_values(task, shapes[i], own), own};
+  for (std::size_t i = 0; i < drawn.size() && seconds_since(begin) < kDrawnSeconds; ++i) {
+    const DrawnRun& run = drawn[i];
+    progress({Stage::edge, {}, fmt::format("drawn run {} of {}: {}", i + 1, drawn.size(), run.shape.name)});
     if (auto wrong = checker.check(Stage::edge, compiled, run.shape, run.seed, run.values))
       return shrunk(checker, task, compiled, runs, run, std::move(*wrong));
   }

@@ -72,7 +72,10 @@ class ShapeDraw {
       if (d.name != focus.name && d.name != focus.of) others.push_back(d.name);
     for (std::size_t i = others.size(); i > 1; --i) std::swap(others[i - 1], others[below(stream_, i)]);
     for (const std::string& name : others)
-      if (below(stream_, 4) != 0) take_small(name);
+      if (focus.alone)
+        take_least(name);
+      else if (below(stream_, 4) != 0)
+        take_small(name);
     // The dimension that the focus refers to is of any size; it has its own default value otherwise.
     if (relative)
       for (int i = 0; i < kProposals && !take(focus.of, proposal(focus.of)); ++i) {
@@ -156,6 +159,8 @@ class ShapeDraw {
         const double now = current_.values.at(p.name);
         if (p.flag)
           changed |= take(p.name, 1.0 - now);
+        else if (p.range && !is_floating(p.type))
+          changed |= take(p.name, whole_number(p));
         else if (p.optional || !is_floating(p.type))
           changed |= take(p.name, one_listed(p.name, now));
         else
@@ -184,10 +189,21 @@ class ShapeDraw {
     return round_to(p.type, std::clamp(negative ? -size : size, least, greatest));
   }
 
+  // Any of the range; half of them are near 0.
+  double whole_number(const Parameter& p) {
+    const auto [least, greatest] = *p.range;
+    const double value =
+        below(stream_, 2) == 0 ? static_cast<double>(below(stream_, 9)) - 4.0 : std::round(number(p, 1.0));
+    return std::clamp(value, least, greatest);
+  }
+
   // The smallest of a few values that is legal and claimed; tiles may require multiples.
   bool take_small(const std::string& name) {
     constexpr double kSmall[] = {1, 1, 1, 1, 2, 3, 5, 7};
-    const double small = kSmall[below(stream_, std::size(kSmall))];
+    return take_multiple(name, kSmall[below(stream_, std::size(kSmall))]);
+  }
+  bool take_least(const std::string& name) { return take_multiple(name, 1); }
+  bool take_multiple(const std::string& name, double small) {
     for (double unit = 1; unit <= 128; unit *= 2) {
       if (current_.values.at(name) == small * unit) return true;
       if (take(name, small * unit)) return true;
@@ -325,7 +341,7 @@ std::vector<Workload> draw_shapes(const Task& task, const Variant& variant, std:
 std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64_t seed) {
   RandomStream stream = stream_of(seed, "foci", 0);
   const SourceNumbers numbers = source_numbers(variant);
-  std::vector<Focus> first, then;
+  std::vector<Focus> exactly, first, then;
   std::vector<std::string> names;
   for (const Dimension& d : task.dimensions) names.push_back(d.name);
   const std::vector<std::string> dimensions = names;
@@ -338,7 +354,10 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
   for (const std::string& name : names) {
     for (const std::int64_t number : numbers.compared) {
       const auto value = static_cast<double>(number);
-      around(first, name, value);
+      for (const double offset : {-1.0, 1.0})
+        if (value + offset >= 1) first.push_back({name, value + offset});
+      for (const bool alone : {false, true})
+        exactly.push_back({name, value, Focus::Relation::none, {}, true, alone});
       // A remainder after a few whole tiles, and far beyond.
       first.push_back({name, value * static_cast<double>(1 + below(stream, 4)) +
                                  static_cast<double>(below(stream, static_cast<std::size_t>(number)))});
@@ -357,12 +376,15 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
         then.push_back({name, offset, Focus::Relation::plus, of});
       for (const double factor : {2, 3, 4, 5, 6, 7, 8, 12, 16})
         then.push_back({name, factor, Focus::Relation::times, of});
+      for (const std::int64_t number : numbers.compared)
+        if (number <= 64) first.push_back({name, static_cast<double>(number), Focus::Relation::times, of});
     }
-  for (auto* part : {&first, &then})
+  for (auto* part : {&exactly, &first, &then})
     for (std::size_t i = part->size(); i > 1; --i) std::swap((*part)[i - 1], (*part)[below(stream, i)]);
   // In turn, so that neither waits for the end of the other.
   std::vector<Focus> all;
-  for (std::size_t i = 0; i < std::max(first.size(), then.size()); ++i) {
+  for (std::size_t i = 0; i < std::max({exactly.size(), first.size(), then.size()}); ++i) {
+    if (i < exactly.size()) all.push_back(std::move(exactly[i]));
     if (i < first.size()) all.push_back(std::move(first[i]));
     if (i < then.size()) all.push_back(std::move(then[i]));
   }

@@ -43,6 +43,8 @@ struct Focus {
   // With `of`: the value is added to that other dimension's, or multiplied with it.
   enum class Relation { none, plus, times } relation = Relation::none;
   std::string of = {};
+  bool compared = false;  // a number that the source or the manifest compares something with, exactly
+  bool alone = false;     // all other dimensions are as small as possible
 };
 // All that is worth looking at, in a secret order: around each number with which the source or the manifest
 // may compare something (source_numbers.hpp), around powers of two, remainders of such numbers, differences
@@ -58,8 +60,8 @@ std::vector<Workload> draw_focused_shapes(const Task&, const Variant&, std::span
                                           const std::function<bool(const Workload&)>& usable);
 
 // Shapes of the same macros as `like`, each near one of `around` where that is possible: of all that the
-// variant specializes it has the value of `like`. For stress cases of a specialisation. Beyond the limits only
-// if no smaller shape with these macros was found.
+// variant specializes it has the value of `like`. For stress cases of a specialisation. Beyond the limits
+// only if no smaller shape with these macros was found.
 std::vector<Workload> draw_shapes_like(const Task&, const Variant&, std::span<const Workload> around,
                                        const ShapeLimits&, const Workload& like, std::size_t count,
                                        std::uint64_t seed);

@@ -178,7 +178,7 @@ class Reader {
   }
 
   static std::pair<double, double> range_of(const YamlNode& node, const Parameter& parameter) {
-    if (!is_floating(parameter.type) || parameter.optional)
+    if (parameter.flag || parameter.optional)
       node.fail(
           "only a number that is not optional has a range (remove it: the values of an amount, such as a "
           "window, are those that the workloads list)");
