@@ -187,6 +187,8 @@ class Reader {
 
   // A declaration of a few words before the name says that it does not change.
   bool is_constant(std::size_t declared) const {
+    if (declared > 0 && (tokens_[declared - 1].text == "{" || tokens_[declared - 1].text == ","))
+      return true;  // an enumerator
     for (std::size_t back = 1; back <= 4 && back <= declared; ++back)
       if (const std::string_view word = tokens_[declared - back].text; word == "constexpr" || word == "const")
         return true;

@@ -102,6 +102,17 @@ class Composer {
     return axis;
   }
 
+  // Less than the extent; every order of magnitude is equally probable.
+  std::size_t near_end(std::size_t extent) {
+    const double distance = std::exp2(uniform(stream_) * std::log2(static_cast<double>(extent) + 1.0)) - 1.0;
+    return std::min(extent - 1, static_cast<std::size_t>(distance));
+  }
+  // Anywhere, or near an end, where the last tile lies.
+  std::size_t draw_place(std::size_t extent) {
+    const std::size_t way = below(stream_, 4);
+    return way == 0 ? near_end(extent) : way == 1 ? extent - 1 - near_end(extent) : below(stream_, extent);
+  }
+
   template <class Value>
   void each(const Value& value) {
     for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = value(i, values_[i]);
@@ -118,7 +129,7 @@ class Composer {
         const double value = grown(deviation_ * std::exp2(3.0) * size(std::max(7.0, powers_)));
         const std::size_t lines = values_.size() / axis.extent;
         for (std::size_t line = 0; line < lines; ++line) {
-          const std::size_t place = below(stream_, axis.extent);
+          const std::size_t place = draw_place(axis.extent);
           if (below(stream_, share) == 0)
             values_[axis.first(line) + place * axis.stride] = below(stream_, 4) == 0 ? -value : value;
         }
@@ -151,8 +162,7 @@ class Composer {
       }
       case Change::late: {
         if (!large) return {};
-        const std::size_t last = values_.size(), part = std::max<std::size_t>(1, last / 8),
-                          place = last - 1 - below(stream_, part);
+        const std::size_t place = values_.size() - 1 - near_end(values_.size());
         const double value = sign() * grown(deviation_ * size(std::max(8.0, powers_)));
         values_[place] = value;
         return fmt::format("element {} is {:.3g}", place, value);
