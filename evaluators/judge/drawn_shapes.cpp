@@ -80,6 +80,8 @@ class ShapeDraw {
     if (relative)
       for (int i = 0; i < kProposals && !take(focus.of, proposal(focus.of)); ++i) {
       }
+    // Given from now on: a default would follow the dimension that moves.
+    if (relative) given_[focus.of] = current_.values.at(focus.of);
     draw_parameters();
     const auto wanted = [&] {
       return focus.relation == Focus::Relation::plus    ? current_.values.at(focus.of) + focus.value

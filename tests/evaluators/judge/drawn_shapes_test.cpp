@@ -53,15 +53,19 @@ BOOST_AUTO_TEST_CASE(parameters_that_no_file_gives_are_drawn_too) {
   const Task task = load_task(kTasks + "attention_forward");
   const Variant variant = load_variant(kTasks + "attention_forward/seeds/vectorised.cpp", task);
   const std::vector<Workload> around = claimed_shapes(task, Stage::sweep, variant);
-  int other_scales = 0, masked = 0;
+  int other_scales = 0, masked = 0, negative = 0;
   for (const Workload& w : draw_shapes(task, variant, around, limits_of(task, around, 1.0), 100, 3,
                                        [](const Workload&) { return true; })) {
     const double scale = w.values.at("scale"), usual = 1 / std::sqrt(w.values.at("D"));
     const bool other = std::abs(scale - usual) > 0.01 * usual;
     other_scales += other;
     masked += w.values.at("causal") != 0;
-    if (other) BOOST_TEST((scale > 0 && scale == static_cast<double>(static_cast<float>(scale))), w.name);
+    negative += scale < 0;
+    // The task gives the range.
+    if (other)
+      BOOST_TEST((std::abs(scale) <= 4 && scale == static_cast<double>(static_cast<float>(scale))), w.name);
   }
+  BOOST_TEST(negative > 10, negative);
   BOOST_TEST((other_scales > 25 && other_scales < 75), other_scales);
   BOOST_TEST((masked > 25 && masked < 75), masked);
 }
@@ -134,6 +138,58 @@ BOOST_AUTO_TEST_CASE(claims_of_multiples_of_tiles_are_met) {
   const auto drawn = draw_shapes(task, variant, around, limits_of(task, around, 1.0), 16, 7,
                                  [](const Workload&) { return true; });
   BOOST_TEST(drawn.size() == 16U);
+}
+
+BOOST_AUTO_TEST_CASE(foci_are_the_numbers_of_the_source_and_what_surrounds_them) {
+  const Task task = load_task(kTasks + "softmax");
+  Variant variant = claiming(task, "dtype == f32");
+  variant.source += "\nenum { kWide = 5120 };\nbool wide(int C) { return C == kWide; }\n";
+  const std::vector<Focus> foci = foci_of(task, variant, 1);
+  const auto has = [&](const std::string& name, double value, bool compared) {
+    return std::ranges::any_of(foci, [&](const Focus& f) {
+      return f.name == name && f.value == value && f.relation == Focus::Relation::none &&
+             f.compared == compared;
+    });
+  };
+  for (const char* name : {"R", "C"})
+    BOOST_TEST((has(name, 5120, true) && has(name, 5119, false) && has(name, 5121, false)), name);
+  BOOST_TEST((has("R", 65537, false) && has("R", 1048577, false) && !has("C", 1048577, false)));
+  BOOST_TEST((has("C", 127, false) && has("C", 129, false)));
+}
+
+BOOST_AUTO_TEST_CASE(shapes_at_a_focus_have_its_value_and_small_others) {
+  const Task task = load_task(kTasks + "attention_forward");
+  const Variant variant = load_variant(kTasks + "attention_forward/seeds/naive.cpp", task);
+  const std::vector<Workload> around = claimed_shapes(task, Stage::sweep, variant);
+  const ShapeLimits limits{3e7, 0x1p22};
+  const auto drawn = [&](const Focus& focus) {
+    const auto shapes = draw_focused_shapes(task, variant, around, limits, std::span(&focus, 1), 1, 7,
+                                            [](const Workload&) { return true; });
+    BOOST_REQUIRE(shapes.size() == 1U);
+    BOOST_TEST((task.flops(shapes[0]) <= limits.flops && claims(variant, task, shapes[0])));
+    return shapes[0].values;
+  };
+  BOOST_TEST(drawn({"S_kv", 4097}).at("S_kv") == 4097);
+  const Bindings alone = drawn({"D", 77, Focus::Relation::none, {}, true, true});
+  for (const char* name : {"B", "H", "S_q", "S_kv"}) BOOST_TEST(alone.at(name) == 1, name);
+  BOOST_TEST(alone.at("D") == 77);
+  const Bindings shifted = drawn({"S_kv", 63, Focus::Relation::plus, "S_q"});
+  BOOST_TEST(shifted.at("S_kv") == shifted.at("S_q") + 63);
+  const Bindings groups = drawn({"H", 3, Focus::Relation::times, "H_kv"});
+  BOOST_TEST(groups.at("H") == 3 * groups.at("H_kv"));
+}
+
+BOOST_AUTO_TEST_CASE(shapes_alike_have_the_macros_and_are_small) {
+  const Task task = load_task(kTasks + "attention_forward");
+  const Variant variant = load_variant(kTasks + "attention_forward/seeds/tiled.cpp", task);  // D, causal
+  const std::vector<Workload> around = claimed_shapes(task, Stage::stress, variant);
+  Workload like = task.workloads("cpu_wide")->workloads.back();  // D 128, causal
+  const ShapeLimits limits = limits_of(task, around, 8.0);
+  for (std::uint64_t seed = 1; seed <= 10; ++seed)
+    for (const Workload& w : draw_shapes_like(task, variant, around, limits, like, 2, seed)) {
+      BOOST_TEST((macros(variant, task, w) == macros(variant, task, like)), w.name);
+      BOOST_TEST(task.flops(w) <= limits.flops, w.name);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_usable_is_not_drawn) {
