@@ -10,6 +10,7 @@
 #include "evaluators/judge/contender_side.hpp"
 #include "evaluators/judge/drawn_checks.hpp"
 #include "evaluators/judge/exactness.hpp"
+#include "evaluators/judge/large_check.hpp"
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/statistics/location.hpp"
@@ -241,6 +242,14 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     if (auto wrong = checker.check(Stage::confirm, request.variant, w, derive_seed(seed, "confirm", index++)))
       return rejected(*wrong);
   }
+  for (const auto* shapes : {&request.workloads, &holdout})
+    for (const Workload& w : *shapes)
+      if (claims(request.variant.variant, site.task, w))
+        evaluation.largest_elements = std::max(evaluation.largest_elements, largest_elements(site.task, w));
+  site.progress({Stage::confirm, {}, "confirm beyond 2^31 elements"});
+  const LargeCheck large = check_large(site, request.variant, derive_seed(seed, "large"));
+  if (large.wrong) return rejected(*large.wrong);
+  evaluation.largest_elements = std::max(evaluation.largest_elements, large.elements);
   evaluation.check_seconds += seconds_since(start);
   reached(Stage::confirm);
   return evaluation;

@@ -125,6 +125,7 @@ void to_json(nlohmann::json& j, const Evaluation& e) {
   if (e.host_fault) j["host_fault"] = name_of(*e.host_fault);
   if (!e.contender_troubles.empty()) j["contender_troubles"] = e.contender_troubles;
   if (!e.exactness.empty()) j["exactness"] = e.exactness;
+  if (e.largest_elements > 0) j["largest_elements"] = e.largest_elements;
 }
 
 void from_json(const nlohmann::json& j, Evaluation& e) {
@@ -136,6 +137,7 @@ void from_json(const nlohmann::json& j, Evaluation& e) {
   if (j.contains("host_fault")) e.host_fault = host_fault_named(j.at("host_fault").get<std::string>());
   e.contender_troubles = j.value("contender_troubles", e.contender_troubles);
   e.exactness = j.value("exactness", e.exactness);
+  e.largest_elements = j.value("largest_elements", std::int64_t{0});
 }
 
 Evaluation rejection(Stage stage, std::string reason, std::string diagnostics) {

@@ -100,6 +100,9 @@ struct Evaluation {
   // Also in `diagnostics` as text; older records have only the text.
   std::vector<ContenderTrouble> contender_troubles = {};
   std::vector<Exactness> exactness = {};  // if requested; absent in older records
+  // The elements of the largest tensor of a checked run of a confirmation; 0: not confirmed, or an older
+  // record.
+  std::int64_t largest_elements = 0;
 
   bool measured() const { return verdict == Verdict::measured; }
   void add(ContenderTrouble);  // to the troubles and to the diagnostics
