@@ -19,7 +19,7 @@ constexpr std::int64_t kTail = 61;                                // rows: less 
 constexpr std::int64_t kLeastPeriod = std::int64_t{16} << 20, kMostPeriod = std::int64_t{192} << 20;
 constexpr std::int64_t kLeastRow = 128;  // elements of the largest tensor; smaller rows take too long
 constexpr double kMostFlops = 8e10;
-constexpr double kOracleFlops = 5e7;
+constexpr double kComparedFlops = 5e7;
 
 std::int64_t elements_of(const Task& task, const TensorSpec& tensor, const Workload& workload) {
   std::int64_t count = 1;
@@ -186,7 +186,7 @@ LargeCheck check_large(const CascadeSite& site, const Compiled& compiled, std::u
   const Binary* const binary = compiled.binary(macros(compiled.variant, site.task, shape->workload));
   bool opened = false;
   Checker checker(site.device, site.task, site.oracle,
-                  {.run_deadline_s = site.run_deadline_s, .oracle_flops = kOracleFlops, .awaited = true});
+                  {.run_deadline_s = site.run_deadline_s, .oracle_flops = kComparedFlops, .awaited = true});
   checker.open_with([&]() -> tl::expected<std::unique_ptr<Session>, Evaluation> {
     auto session = site.device.open_repeating(*binary, *plan, repetitions, site.run_deadline_s);
     opened = session.has_value();
