@@ -63,9 +63,16 @@ class CudaDevice : public Device {
   }
 
   tl::expected<std::unique_ptr<Session>, Fault> open(const Binary& binary, const Plan& plan,
-                                                     double) override {
+                                                     double deadline_s) override {
+    return open_repeating(binary, plan, {}, deadline_s);
+  }
+
+  std::size_t least_period() const override { return std::max<std::size_t>(gpu_.memory_grain(), 1); }
+  tl::expected<std::unique_ptr<Session>, Fault> open_repeating(const Binary& binary, const Plan& plan,
+                                                               std::span<const Repetition> repetitions,
+                                                               double) override {
     BinaryCache::mark_used(binary.path);
-    auto session = CudaSession::open(gpu_, binary, plan);
+    auto session = CudaSession::open(gpu_, binary, plan, repetitions);
     if (!session) return tl::make_unexpected(session.error());
     return std::unique_ptr<Session>(std::move(*session));
   }
