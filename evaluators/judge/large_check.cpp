@@ -189,6 +189,7 @@ std::vector<Repetition> repetitions_of(const Task& task, const LargeShape& shape
 
 LargeCheck check_large(const CascadeSite& site, const Compiled& compiled, std::uint64_t seed) {
   LargeCheck result;
+  if (site.device.least_period() == 0) return result;
   const auto shape = large_shape(site.task, site.oracle, compiled, site.device.facts(),
                                  site.device.least_period(), kMostFlops);
   if (!shape) return result;

@@ -146,7 +146,7 @@ class Device {  // not thread-safe
   virtual std::string weakness() const { return {}; }
   virtual tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&,
                                                              double deadline_s) = 0;
-  virtual std::size_t least_period() const { return 4096; }  // of a Repetition, in bytes
+  virtual std::size_t least_period() const { return 0; }  // of a Repetition, in bytes; 0: none can be had
   // A session for more elements than memory holds: some tensors repeat. Not for timing. The Fault
   // `unsupported`: this target cannot.
   virtual tl::expected<std::unique_ptr<Session>, Fault> open_repeating(const Binary&, const Plan&,

@@ -1,6 +1,7 @@
 #include "evaluators/targets/cpu/device.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <optional>
 
@@ -92,6 +93,10 @@ Traffic CpuDevice::traffic(double read_bytes, double written_bytes) {
 tl::expected<std::unique_ptr<Session>, Fault> CpuDevice::open(const Binary& binary, const Plan& plan,
                                                               double deadline_s) {
   return open_repeating(binary, plan, {}, deadline_s);
+}
+
+std::size_t CpuDevice::least_period() const {
+  return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 tl::expected<std::unique_ptr<Session>, Fault> CpuDevice::open_repeating(
