@@ -12,6 +12,7 @@
 #include "evaluators/judge/coverage_draws.hpp"
 #include "evaluators/judge/drawn_checks.hpp"
 #include "evaluators/judge/exactness.hpp"
+#include "evaluators/judge/large_check.hpp"
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/statistics/location.hpp"
@@ -252,9 +253,14 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     if (auto wrong = checker.check(Stage::confirm, request.variant, w, derive_seed(seed, "confirm", index++)))
       return rejected(*wrong);
   }
-  const auto wrong =
-      check_unreached_blocks(checker, check_builds, site, request, derive_seed(seed, "unreached"));
+  auto wrong = check_unreached_blocks(checker, check_builds, site, request, derive_seed(seed, "unreached"));
   evaluation.coverage = check_builds.coverage();
+  if (!wrong) {
+    site.progress({Stage::confirm, {}, "confirm beyond 2^31 elements"});
+    LargeCheck large = check_large(site, request.variant, derive_seed(seed, "large"));
+    evaluation.largest_elements = large.elements;
+    wrong = std::move(large.wrong);
+  }
   evaluation.check_seconds += seconds_since(start);
   evaluation.checked = checker.checked();
   if (wrong) return rejected(*wrong);

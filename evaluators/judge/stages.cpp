@@ -327,8 +327,9 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
   const RowLayout layout(task_, workload);
   Oracle oracle(oracle_, task_, workload, cores_of(device_.facts()));
   if (device_.apart_from_host() && !limits_.awaited) oracle.give_way();
-  const std::vector<std::int64_t> rows =
+  std::vector<std::int64_t> rows =
       rows_to_check(task_, workload, layout, limits_.oracle_flops, derive_seed(seed, "rows"));
+  std::erase_if(rows, [&](std::int64_t row) { return row < limits_.first_row; });
   const auto computed = [&](RowFunction function) {
     return [&, function](std::span<const std::int64_t> some, std::span<double> out) {
       oracle.rows(function, inputs.view(), some, out);

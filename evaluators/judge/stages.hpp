@@ -34,6 +34,8 @@ struct CheckLimits {
   bool awaited = false;
   // Check shapes of other dtypes are left out, unless none would remain; empty: all.
   std::vector<Dtype> dtypes = {};
+  // Values of rows before this one are not compared.
+  std::int64_t first_row = 0;
   // Repeats right runs with check builds. Null: none are repeated. Outlives the checker.
   CheckBuildRuns* check_builds = nullptr;
 };

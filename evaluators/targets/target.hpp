@@ -105,6 +105,14 @@ struct RunOptions {
   std::span<const std::vector<ElementRange>> wanted = {};
 };
 
+// A tensor of a plan whose first `period` bytes lie `repeats` times, one after the other, in its address
+// range, all of which show the same memory; the bytes behind them have their own. A run's inputs and outputs
+// hold the period once, then those bytes. The period is a multiple of Device::least_period().
+struct Repetition {
+  std::size_t buffer = 0;
+  std::uint64_t period = 0, repeats = 0;
+};
+
 // One variant on one workload on one device: buffers placed and guarded, code loaded. Not thread-safe.
 class Session {
  public:
@@ -138,6 +146,12 @@ class Device {  // not thread-safe
   virtual std::string weakness() const { return {}; }
   virtual tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&,
                                                              double deadline_s) = 0;
+  virtual std::size_t least_period() const { return 0; }  // of a Repetition, in bytes; 0: none can be had
+  // A session for more elements than memory holds: some tensors repeat. Not for timing. The Fault
+  // `unsupported`: this target cannot.
+  virtual tl::expected<std::unique_ptr<Session>, Fault> open_repeating(const Binary&, const Plan&,
+                                                                       std::span<const Repetition>,
+                                                                       double deadline_s);
   // Opens a contender's library on one workload; its tensors are placed, guarded and timed as a variant's
   // are. The library is the user's own code and runs in this process: if it crashes, so does the worker.
   virtual tl::expected<std::unique_ptr<Session>, Fault> open_contender(const ContenderFile&,

@@ -105,14 +105,18 @@ int SharedMemory::open_read_only() const {
   return ::open(fmt::format("/proc/self/fd/{}", descriptor_).c_str(), O_RDONLY | O_CLOEXEC);
 }
 
-Expected<Arena> Arena::create(const Plan& plan, std::uint64_t seed) {
+Expected<Arena> Arena::create(const Plan& plan, std::uint64_t seed, std::span<const Repetition> repetitions) {
   if (plan.buffers.size() > cell::max_buffers)
     return failure("open session", fmt::format("the plan has {} buffers; the limit is {}",
                                                plan.buffers.size(), cell::max_buffers));
+  Arena arena;
+  arena.buffers_ = plan.buffers;
+  for (const Repetition& each : repetitions)
+    arena.buffers_.at(each.buffer).bytes -= each.period * (each.repeats - 1);
   // The candidate chooses the size of a workspace, so it needs a bound.
   const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page();
   std::size_t left = memory / 2;
-  for (const auto& buffer : plan.buffers) {
+  for (const auto& buffer : arena.buffers_) {
     if (buffer.bytes > left)
       return failure(
           "open session",
@@ -121,25 +125,27 @@ Expected<Arena> Arena::create(const Plan& plan, std::uint64_t seed) {
                       static_cast<double>(memory) / (1 << 30), buffer.name, buffer.bytes));
     left -= buffer.bytes;
   }
-  Arena arena;
-  arena.buffers_ = plan.buffers;
   arena.seed_ = seed;
   arena.offsets_.assign(plan.buffers.size(), 0);
   std::size_t input_bytes = 0, other_bytes = 0;
   // Far from the addresses where programs and libraries are loaded, and different every time.
   std::uint64_t address = 0x1000000000U + (mixed(seed) & 0x1fffff) * page();
   for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
-    const PlannedBuffer& buffer = plan.buffers[i];
+    const PlannedBuffer& buffer = arena.buffers_[i];
     const bool input = buffer.use == PlannedBuffer::Use::input;
     std::size_t& offset = input ? input_bytes : other_bytes;
     cell::Region region;
     region.bytes = rounded(std::max<std::size_t>(buffer.bytes, 1), page()) + page();
+    for (const Repetition& each : repetitions)
+      if (each.buffer == i) region.period = each.period, region.repeats = each.repeats;
+    const std::uint64_t stored = region.bytes;
+    if (region.repeats > 0) region.bytes += region.period * (region.repeats - 1);
     region.offset = offset;
     region.input = input;
     address += cell::guard_bytes;
     region.address = address;
     address += region.bytes + cell::guard_bytes + (mixed(seed ^ (i + 1)) & 0xff) * page();
-    offset += region.bytes;
+    offset += stored;
     arena.regions_.push_back(region);
   }
   auto inputs = SharedMemory::create("cultivar-inputs", input_bytes);
@@ -151,6 +157,11 @@ Expected<Arena> Arena::create(const Plan& plan, std::uint64_t seed) {
   return arena;
 }
 
+std::size_t Arena::region_bytes(std::size_t i) const {
+  const cell::Region& region = regions_[i];
+  return region.bytes - (region.repeats > 0 ? region.period * (region.repeats - 1) : 0);
+}
+
 std::size_t Arena::mapped_bytes() const {
   std::size_t total = 0;
   for (const auto& region : regions_) total += region.bytes + 2 * cell::guard_bytes;
@@ -159,6 +170,10 @@ std::size_t Arena::mapped_bytes() const {
 
 void Arena::place(Placement placement) {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    if (regions_[i].repeats > 0) {
+      offsets_[i] = 0;
+      continue;
+    }
     switch (placement) {
       case Placement::start:
         offsets_[i] = 0;
@@ -239,7 +254,7 @@ void Arena::write_canaries() const {
     std::byte* const region = region_data(i);
     const std::size_t begin = offsets_[i], end = begin + buffers_[i].bytes;
     for (std::size_t p = 0; p < begin; ++p) region[p] = canary(seed_, i, p);
-    for (std::size_t p = end; p < regions_[i].bytes; ++p) region[p] = canary(seed_, i, p);
+    for (std::size_t p = end; p < region_bytes(i); ++p) region[p] = canary(seed_, i, p);
   }
 }
 
@@ -253,7 +268,7 @@ std::optional<std::string> Arena::broken_canary() const {
         return fmt::format("wrote {} before the start of '{}' ({} bytes)",
                            begin - p == 1 ? "1 byte" : fmt::format("{} bytes", begin - p), buffers_[i].name,
                            buffers_[i].bytes);
-    for (std::size_t p = end; p < regions_[i].bytes; ++p)
+    for (std::size_t p = end; p < region_bytes(i); ++p)
       if (region[p] != canary(seed_, i, p))
         return fmt::format("wrote {} past the end of '{}' ({} bytes)",
                            p == end ? "right" : fmt::format("{} bytes", p - end), buffers_[i].name,
@@ -280,16 +295,15 @@ void Arena::flush_caches() const {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     std::byte* const region = region_data(i);
     if (many)
-      for (std::size_t p = 0; p < regions_[i].bytes; p += line)
-        asm volatile("clflushopt %0" : "+m"(region[p]));
+      for (std::size_t p = 0; p < region_bytes(i); p += line) asm volatile("clflushopt %0" : "+m"(region[p]));
     else
-      for (std::size_t p = 0; p < regions_[i].bytes; p += line) _mm_clflush(region + p);
+      for (std::size_t p = 0; p < region_bytes(i); p += line) _mm_clflush(region + p);
   }
   _mm_mfence();
 #elif defined(__aarch64__)
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const std::byte* const region = region_data(i);
-    for (std::size_t p = 0; p < regions_[i].bytes; p += line)
+    for (std::size_t p = 0; p < region_bytes(i); p += line)
       asm volatile("dc civac, %0" ::"r"(region + p) : "memory");
   }
   asm volatile("dsb ish" ::: "memory");
@@ -302,7 +316,8 @@ std::string Arena::describe_address(std::uint64_t address) const {
     if (address < region.address - cell::guard_bytes ||
         address >= region.address + region.bytes + cell::guard_bytes)
       continue;
-    const std::uint64_t begin = cell_address(i), end = begin + buffers_[i].bytes;
+    const std::uint64_t begin = cell_address(i),
+                        end = begin + buffers_[i].bytes + region.bytes - region_bytes(i);
     const auto& name = buffers_[i].name;
     if (address < begin)
       return fmt::format("{} bytes before the start of '{}' ({} bytes)", begin - address, name,

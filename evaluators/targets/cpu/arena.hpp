@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "evaluators/targets/cpu/cell_layout.hpp"
+#include "evaluators/targets/target.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
@@ -44,7 +45,8 @@ class SharedMemory {
 class Arena {  // not thread-safe
  public:
   // `seed` determines addresses and canaries.
-  static Expected<Arena> create(const Plan&, std::uint64_t seed);
+  static Expected<Arena> create(const Plan&, std::uint64_t seed,
+                                std::span<const Repetition> repetitions = {});
 
   const std::vector<cell::Region>& regions() const { return regions_; }
   const SharedMemory& inputs() const { return inputs_; }
@@ -53,7 +55,7 @@ class Arena {  // not thread-safe
 
   void place(Placement);
   std::uint64_t cell_address(std::size_t buffer) const { return regions_[buffer].address + offsets_[buffer]; }
-  std::span<std::byte> data(std::size_t buffer) const;
+  std::span<std::byte> data(std::size_t buffer) const;  // of a buffer that repeats: once, then what follows
 
   void fill(std::size_t buffer, std::span<const std::byte> contents) const;
   bool holds(std::size_t buffer, std::span<const std::byte> contents) const;
@@ -72,7 +74,8 @@ class Arena {  // not thread-safe
 
  private:
   std::byte* region_data(std::size_t buffer) const;
-  std::vector<PlannedBuffer> buffers_;
+  std::size_t region_bytes(std::size_t buffer) const;  // of the memory, not of the cell's addresses
+  std::vector<PlannedBuffer> buffers_;                 // with the bytes that have memory of their own
   std::vector<cell::Region> regions_;
   std::vector<std::size_t> offsets_;
   SharedMemory inputs_, others_;

@@ -153,11 +153,16 @@ void map_region(const Region& region) {
   void* reserved = ::mmap(start - guard_bytes, region.bytes + 2 * guard_bytes, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (reserved != start - guard_bytes) give_up(exit_bad_start, "the address of a buffer is already in use");
-  void* mapped =
-      ::mmap(start, region.bytes, region.input ? PROT_READ : PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_FIXED | MAP_POPULATE, region.input ? input_descriptor : arena_descriptor,
-             static_cast<off_t>(region.offset));
-  if (mapped != start) give_up(exit_bad_start, "a buffer cannot be mapped", std::strerror(errno));
+  const auto map = [&](char* at, std::uint64_t bytes, std::uint64_t offset) {
+    void* mapped = ::mmap(at, bytes, region.input ? PROT_READ : PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+                          region.input ? input_descriptor : arena_descriptor, static_cast<off_t>(offset));
+    if (mapped != at) give_up(exit_bad_start, "a buffer cannot be mapped", std::strerror(errno));
+  };
+  const std::uint64_t repeated = region.period * region.repeats;
+  for (std::uint64_t i = 0; i < region.repeats; ++i)
+    map(start + i * region.period, region.period, region.offset);
+  if (region.bytes > repeated) map(start + repeated, region.bytes - repeated, region.offset + region.period);
 }
 
 ffi_type* type_of(Value kind) {
@@ -247,6 +252,7 @@ template <std::size_t bytes>
 void touch_buffers(std::uint32_t thread) {
   for (std::uint32_t i = 0; i < job.region_count; ++i) {
     const Region& region = job.regions[i];
+    if (region.repeats > 0) continue;  // runs with such regions are not timed
     char* const start = reinterpret_cast<char*>(region.address);
     for (std::size_t at = thread * least_page; at < region.bytes; at += job.threads * least_page)
       if (region.input)

@@ -41,6 +41,8 @@ struct Region {
   std::uint64_t bytes = 0;    // whole pages
   std::uint64_t offset = 0;   // in its file
   std::uint32_t input = 0;    // 1: of the input file, mapped read-only
+  std::uint64_t period = 0,
+                repeats = 0;  // the first bytes that lie so many times one after the other; 0: none do
 };
 
 enum class Value : std::uint32_t { pointer, thread, threads, f64, f32, u64, i64, u32, i32, u16, i16, u8, i8 };

@@ -1,6 +1,7 @@
 #include "evaluators/targets/cpu/device.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <optional>
 
@@ -91,9 +92,18 @@ Traffic CpuDevice::traffic(double read_bytes, double written_bytes) {
 
 tl::expected<std::unique_ptr<Session>, Fault> CpuDevice::open(const Binary& binary, const Plan& plan,
                                                               double deadline_s) {
+  return open_repeating(binary, plan, {}, deadline_s);
+}
+
+std::size_t CpuDevice::least_period() const {
+  return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+tl::expected<std::unique_ptr<Session>, Fault> CpuDevice::open_repeating(
+    const Binary& binary, const Plan& plan, std::span<const Repetition> repetitions, double deadline_s) {
   BinaryCache::mark_used(binary.path);
   auto session = CpuSession::open({state_->options.cell, binary.path, state_->options.memory_bytes},
-                                  state_->sandbox, plan, state_->cores, deadline_s);
+                                  state_->sandbox, plan, state_->cores, deadline_s, repetitions);
   if (!session) return tl::make_unexpected(session.error());
   return std::unique_ptr<Session>(std::move(*session));
 }

@@ -35,6 +35,10 @@ class CpuDevice : public Device {
   // Faults: launch_failed (the plan needs a resource that this device lacks), load_failed (the object does
   // not load).
   tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&, double deadline_s) override;
+  std::size_t least_period() const override;  // a page
+  tl::expected<std::unique_ptr<Session>, Fault> open_repeating(const Binary&, const Plan&,
+                                                               std::span<const Repetition>,
+                                                               double deadline_s) override;
   tl::expected<std::unique_ptr<Session>, Fault> open_contender(const ContenderFile&, const ContenderSettings&,
                                                                const Task&, const Workload&) override;
 

@@ -21,10 +21,12 @@ std::uint64_t poison_of(const RunOptions& options, std::size_t buffer) {
 
 }  // namespace
 
-Expected<JudgedBuffers> JudgedBuffers::create(const Plan& plan) {
-  auto arena = Arena::create(plan, secret());
+Expected<JudgedBuffers> JudgedBuffers::create(const Plan& plan, std::span<const Repetition> repetitions) {
+  auto arena = Arena::create(plan, secret(), repetitions);
   if (!arena) return tl::make_unexpected(arena.error());
-  return JudgedBuffers(plan, std::move(*arena));
+  Plan stored = plan;
+  for (std::size_t i = 0; i < stored.buffers.size(); ++i) stored.buffers[i].bytes = arena->data(i).size();
+  return JudgedBuffers(stored, std::move(*arena));
 }
 
 void JudgedBuffers::prepare(const RunInputs& inputs, const RunOptions& options) {

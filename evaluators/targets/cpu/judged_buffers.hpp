@@ -13,7 +13,8 @@ namespace cultivar {
 
 class JudgedBuffers {  // not thread-safe
  public:
-  static Expected<JudgedBuffers> create(const Plan&);  // addresses and canaries are secret
+  // Addresses and canaries are secret.
+  static Expected<JudgedBuffers> create(const Plan&, std::span<const Repetition> repetitions = {});
 
   const Arena& arena() const { return arena_; }
   std::size_t size() const { return plan_.buffers.size(); }

@@ -91,9 +91,10 @@ CpuSession::CpuSession(JudgedBuffers buffers, CellProcess cell)
 tl::expected<std::unique_ptr<CpuSession>, Fault> CpuSession::open(const CellOptions& options,
                                                                   const Sandbox& sandbox, const Plan& plan,
                                                                   const std::vector<int>& cores,
-                                                                  double deadline_s) {
+                                                                  double deadline_s,
+                                                                  std::span<const Repetition> repetitions) {
   const auto deadline = deadline_in(deadline_s);
-  auto buffers = JudgedBuffers::create(plan);
+  auto buffers = JudgedBuffers::create(plan, repetitions);
   if (!buffers) return failed(buffers.error().message);
   auto job = job_of(plan, cores, buffers->arena());
   if (!job) return tl::make_unexpected(job.error());

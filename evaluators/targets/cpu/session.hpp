@@ -18,7 +18,8 @@ class CpuSession : public Session {
   // `cores` lists the machine's cores that may be used; thread i of the plan is pinned to the i-th of them.
   static tl::expected<std::unique_ptr<CpuSession>, Fault> open(const CellOptions&, const Sandbox&,
                                                                const Plan&, const std::vector<int>& cores,
-                                                               double deadline_s);
+                                                               double deadline_s,
+                                                               std::span<const Repetition> repetitions = {});
 
   // Runs in a new copy of the cell, so that nothing but the inputs and outputs connects two runs. Flushes
   // every cache line of the buffers first, so that each run starts under the same conditions (data cold in

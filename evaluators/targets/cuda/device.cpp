@@ -17,6 +17,10 @@ namespace cultivar {
 namespace cuda {
 namespace {
 
+// False: no kernel is checked beyond 2^31 elements (judge/large_check.hpp). Memory that repeats has not been
+// tried on a GPU yet.
+constexpr bool kRepeats = false;
+
 class CudaDevice : public Device {
  public:
   CudaDevice(int index, const std::filesystem::path& cache, const std::filesystem::path& compiler)
@@ -63,9 +67,16 @@ class CudaDevice : public Device {
   }
 
   tl::expected<std::unique_ptr<Session>, Fault> open(const Binary& binary, const Plan& plan,
-                                                     double) override {
+                                                     double deadline_s) override {
+    return open_repeating(binary, plan, {}, deadline_s);
+  }
+
+  std::size_t least_period() const override { return kRepeats ? gpu_.memory_grain() : 0; }
+  tl::expected<std::unique_ptr<Session>, Fault> open_repeating(const Binary& binary, const Plan& plan,
+                                                               std::span<const Repetition> repetitions,
+                                                               double) override {
     BinaryCache::mark_used(binary.path);
-    auto session = CudaSession::open(gpu_, binary, plan);
+    auto session = CudaSession::open(gpu_, binary, plan, repetitions);
     if (!session) return tl::make_unexpected(session.error());
     return std::unique_ptr<Session>(std::move(*session));
   }

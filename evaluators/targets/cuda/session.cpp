@@ -22,11 +22,6 @@ constexpr std::uint64_t kGranule = 2 << 20;      // of the memory of a device
 constexpr std::uint64_t kPlaces = 16;            // number of places; one is chosen anew for every run
 constexpr std::uint64_t kBlockLimitNs = 20'000'000'000;
 constexpr double kJudgeSeconds = 20.0;  // for copies and the judge's own kernels
-// A sample whose clock is below this fraction of the default clock does not count (evaluation.md).
-constexpr double kLeastClock = 0.75;
-// The fraction if only the power limit slows the card: the better a kernel loads it, the more it does.
-constexpr double kLeastClockAtPowerLimit = 0.6;
-constexpr double kShortestClockedNs = 50e3;
 // How far host time may exceed event time: scheduling and the round trip to the device.
 constexpr double kHostSlack = 0.05, kHostSlackSeconds = 2e-3;
 
@@ -57,7 +52,8 @@ bool holds_poison(const PlannedBuffer& buffer) {
 
 }  // namespace
 
-tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::make(Gpu& gpu, Plan plan) {
+tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::make(Gpu& gpu, Plan plan,
+                                                                    std::span<const Repetition> repetitions) {
   if (gpu.lost())
     return tl::make_unexpected(fault(Fault::Kind::crashed, "an earlier fault has broken the GPU's context"));
   if (2 * plan.buffers.size() > max_regions)
@@ -68,14 +64,16 @@ tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::make(Gpu& gpu, Pl
   session->secret_ = secret_seed();
   if (session->plan_.kernels.size() > 1)
     session->overlaps_ = Geometry(session->plan_.kernels.back().launch).programmatic_dependent;
+  if (auto none = session->repeat(repetitions)) return tl::make_unexpected(std::move(*none));
   if (auto none = session->allocate()) return tl::make_unexpected(std::move(*none));
   return session;
 }
 
 tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open(Gpu& gpu, const Binary& binary,
-                                                                    const Plan& plan) {
+                                                                    const Plan& plan,
+                                                                    std::span<const Repetition> repetitions) {
   const Turns::Turn turn = gpu.turn();
-  auto session = make(gpu, plan);
+  auto session = make(gpu, plan, repetitions);
   if (!session) return session;
   auto program = Program::load(gpu, binary.path, plan);
   if (!program) return tl::make_unexpected(program.error());
@@ -105,7 +103,24 @@ CudaSession::~CudaSession() {
   program_.reset();
   for (DeviceMemory* memory : {&index_, &gathered_}) *memory = DeviceMemory();
   apart_.clear();
+  if (gpu_.lost())
+    for (auto& [buffer, memory] : repeated_) memory.leave();
+  repeated_.clear();
   if (memory_.size() > 0) gpu_.leave_memory(std::move(memory_));
+}
+
+std::optional<Fault> CudaSession::repeat(std::span<const Repetition> repetitions) {
+  for (const Repetition& each : repetitions) {
+    std::size_t& bytes = plan_.buffers.at(each.buffer).bytes;
+    const std::uint64_t rest = bytes - each.period * each.repeats;
+    auto memory = sanitized() ? std::nullopt
+                              : RepeatedMemory::map(gpu_.driver(), gpu_.index(), gpu_.memory_grain(),
+                                                    each.period, each.repeats, rest);
+    if (!memory) return fault(Fault::Kind::unsupported, "this driver cannot repeat memory");
+    repeated_.insert_or_assign(each.buffer, std::move(*memory));
+    bytes = each.period + rest;
+  }
+  return std::nullopt;
 }
 
 std::optional<Fault> CudaSession::allocate() {
@@ -120,10 +135,10 @@ std::optional<Fault> CudaSession::allocate() {
     return std::nullopt;
   }
   std::uint64_t total = 0;
-  for (const PlannedBuffer& buffer : plan_.buffers) {
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     begins_.push_back(total);
-    const std::uint64_t data = (buffer.bytes + kPage - 1) / kPage * kPage;
-    total += 2 * kGuardBytes + kPlaces * kPage + data;
+    const std::uint64_t data = (plan_.buffers[i].bytes + kPage - 1) / kPage * kPage;
+    if (!repeated_.contains(i)) total += 2 * kGuardBytes + kPlaces * kPage + data;
     ends_.push_back(total);
   }
   // The device maps whole granules. What is behind the last guard would be memory that nobody checks, and
@@ -144,6 +159,14 @@ void CudaSession::choose_places(std::uint64_t seed) {
   addresses_.clear();
   guards_.clear();
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    if (const auto repeated = repeated_.find(i); repeated != repeated_.end()) {
+      const RepeatedMemory& memory = repeated->second;
+      const std::uint64_t bytes = plan_.buffers[i].bytes;
+      addresses_.push_back(memory.last());
+      guards_.push_back({memory.last(), 0});
+      guards_.push_back({memory.last() + bytes, memory.stored() - bytes});
+      continue;
+    }
     const Address begin = memory_.address() + begins_[i], end = memory_.address() + ends_[i];
     const Address data = begin + kGuardBytes + derive_seed(seed ^ secret_, "place", i) % kPlaces * kPage;
     addresses_.push_back(data);
@@ -207,7 +230,9 @@ std::optional<Fault> CudaSession::prepare(const RunInputs& inputs, const RunOpti
   const Address found = gpu_.tools().found.address();
   choose_places(options.poison_seed);
   poison_ = options.poison_seed;
-  if (auto refused = program_->place(addresses_)) return refused;
+  std::vector<Address> given = addresses_;
+  for (const auto& [buffer, memory] : repeated_) given[buffer] = memory.first();
+  if (auto refused = program_->place(given)) return refused;
   Steps steps;
   if (!foreign_ && !sanitized())
     steps << gpu_.scrub_local(program_->local_bytes(), poison_of(options, "local"));
@@ -330,40 +355,6 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
             fmt::format("the run took {:.1f} us by the host's clock but only {:.1f} us by CUDA events",
                         1e6 * host_seconds, 1e6 * sample.seconds));
   return sample;
-}
-
-// Called after the turn: the sensors take milliseconds to respond, during which another worker's kernels may
-// run.
-void CudaSession::judge_clock(Sample& sample) const {
-  const Reading reading = gpu_.sensors().read();
-  if (sample.clock_mhz <= 0.0) sample.clock_mhz = reading.clock_mhz;
-  sample.temperature_c = reading.temperature_c;
-  sample.power_w = reading.power_w;
-  sample.throttle = reading.throttle;
-  const double least =
-      (power_limited(reading.throttle) ? kLeastClockAtPowerLimit : kLeastClock) * gpu_.default_clock_mhz();
-  if (!sample.disturbance.empty() || sample.clock_mhz <= 0.0 || sample.clock_mhz >= least) return;
-  const std::string slowed = throttle_words(reading.throttle);
-  sample.disturber = Sample::Disturber::device;
-  sample.disturbance = fmt::format("the clock was {:.0f} MHz, below the minimum of {:.0f}{}{}",
-                                   sample.clock_mhz, least, slowed.empty() ? "" : ": ", slowed);
-}
-
-double CudaSession::clock_mhz() const {
-  const auto count = static_cast<std::size_t>(gpu_.attribute(attribute::multiprocessors));
-  const auto* const before = static_cast<const std::uint64_t*>(gpu_.tools().stamps.host);
-  const std::uint64_t* const after = before + 2 * count;
-  std::vector<double> clocks;
-  for (std::size_t sm = 0; sm < count; ++sm) {
-    if (before[2 * sm] == 0 || after[2 * sm] == 0) continue;
-    const double ns = static_cast<double>(after[2 * sm]) - static_cast<double>(before[2 * sm]);
-    if (ns < kShortestClockedNs) continue;
-    clocks.push_back(1e3 * static_cast<double>(after[2 * sm + 1] - before[2 * sm + 1]) / ns);
-  }
-  if (clocks.empty()) return 0.0;
-  std::nth_element(clocks.begin(), clocks.begin() + static_cast<std::ptrdiff_t>(clocks.size() / 2),
-                   clocks.end());
-  return clocks[clocks.size() / 2];
 }
 
 std::optional<Fault> CudaSession::inspect(const RunOptions& options) {

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "evaluators/targets/cuda/program.hpp"
+#include "evaluators/targets/cuda/repeated_memory.hpp"
 #include "evaluators/targets/target.hpp"
 
 namespace cultivar::cuda {
@@ -13,7 +16,8 @@ namespace cultivar::cuda {
 class CudaSession : public Session {
  public:
   // The Gpu must outlive the session.
-  static tl::expected<std::unique_ptr<CudaSession>, Fault> open(Gpu&, const Binary&, const Plan&);
+  static tl::expected<std::unique_ptr<CudaSession>, Fault> open(Gpu&, const Binary&, const Plan&,
+                                                                std::span<const Repetition> repetitions = {});
   // Opens a contender's library. It does not declare its launches, so only its time is compared with CUPTI's.
   static tl::expected<std::unique_ptr<CudaSession>, Fault> open_contender(Gpu&, const ContenderFile&,
                                                                           const ContenderSettings&,
@@ -30,8 +34,9 @@ class CudaSession : public Session {
  private:
   enum class Mode { plain, traced, timed };
   CudaSession(Gpu& gpu, Plan plan) : gpu_(gpu), plan_(std::move(plan)) {}
-  static tl::expected<std::unique_ptr<CudaSession>, Fault> make(Gpu&, Plan);
+  static tl::expected<std::unique_ptr<CudaSession>, Fault> make(Gpu&, Plan, std::span<const Repetition> = {});
   std::optional<Fault> allocate();
+  std::optional<Fault> repeat(std::span<const Repetition>);
   void choose_places(std::uint64_t seed);
   tl::expected<Sample, Fault> once(Mode, const RunInputs&, const RunOptions&);
   // Prepares inputs, poison and guards, and sums_ of the inputs.
@@ -55,6 +60,8 @@ class CudaSession : public Session {
   bool overlaps_ = false;            // the last kernel may end before the one ahead of it
   DeviceMemory memory_;              // all buffers, each between two guards
   std::vector<DeviceMemory> apart_;  // or each buffer separately, without guards
+  std::map<std::size_t, RepeatedMemory>
+      repeated_;  // or, of some buffers, so; plan_ has the bytes that are stored
   std::vector<std::uint64_t> begins_,
       ends_;  // of each buffer's region, including guards, relative to the start of memory_
   std::vector<Address> addresses_;  // of the data in this run

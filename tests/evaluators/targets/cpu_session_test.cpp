@@ -338,4 +338,53 @@ BOOST_AUTO_TEST_CASE(poison_may_be_not_a_number_in_every_type_and_is_found_again
   }
 }
 
+// 24 GiB of addresses, a few megabytes of memory.
+BOOST_AUTO_TEST_CASE(tensors_may_repeat_in_a_range_of_addresses_beyond_32_bits) {
+  constexpr std::size_t period = std::size_t{64} << 20, repeats = 130, tail = 12;  // bytes
+  Plan plan;
+  plan.buffers = {{"x", period * repeats + tail, Use::input, false},
+                  {"y", period * repeats + tail, Use::output, false},
+                  {"w", 8, Use::input, false}};
+  plan.kernels = {
+      kernel("k", 1, {buffer(0), buffer(1), buffer(2), scalar(Dtype::i64, period * repeats / 4)})};
+  const auto open = [&](const std::string& source) {
+    auto session =
+        device().open_repeating(compiled(by_hand(source, {"k"})), plan,
+                                std::vector<Repetition>{{0, period, repeats}, {1, period, repeats}}, 20.0);
+    BOOST_REQUIRE_MESSAGE(session, (session ? "" : session.error().detail));
+    return std::move(*session);
+  };
+  std::vector<std::vector<std::byte>> inputs{std::vector<std::byte>(period + tail),
+                                             std::vector<std::byte>(8)},
+      outputs(1);
+  for (std::size_t i = 0; i < inputs[0].size(); ++i) inputs[0][i] = static_cast<std::byte>(i * 7 % 251);
+  inputs[1].assign(8, std::byte{3});
+  // Reads the first, a middle and the last element; the last three lie behind what repeats.
+  auto right = open(R"(
+    extern "C" void k(const unsigned* x, unsigned* y, const unsigned* w, long n) {
+      y[5] = x[5] + w[1];
+      y[n / 130 * 77 + 6] = x[n / 130 * 77 + 6];
+      for (long i = n; i < n + 3; ++i) y[i] = x[i];
+    })");
+  BOOST_REQUIRE(right->run(inputs, outputs, {.poison_seed = 3, .deadline_s = 20.0}));
+  BOOST_REQUIRE(outputs[0].size() == period + tail);
+  const auto x = values<std::uint32_t>(inputs[0]), y = values<std::uint32_t>(outputs[0]);
+  BOOST_TEST(y[5] == x[5] + 0x03030303U);
+  BOOST_TEST(y[6] == x[6]);
+  for (std::size_t i = period / 4; i < period / 4 + 3; ++i) BOOST_TEST(y[i] == x[i]);
+  BOOST_TEST(right->unwritten_elements() == (period + tail) / 8 + 1 - 2 - 2);
+
+  auto wraps = open(R"(
+    extern "C" void k(const unsigned* x, unsigned* y, const unsigned*, long n) { y[(int)n + 1] = x[0]; })");
+  const auto ran = wraps->run(inputs, outputs, {.poison_seed = 4, .deadline_s = 20.0});
+  BOOST_REQUIRE(!ran);
+  BOOST_TEST((ran.error().kind == Fault::Kind::crashed), ran.error().detail);
+
+  auto beyond = open(R"(
+    extern "C" void k(const unsigned* x, unsigned* y, const unsigned*, long n) { y[n + 3] = x[0]; })");
+  const auto wrote = beyond->run(inputs, outputs, {.poison_seed = 5, .deadline_s = 20.0});
+  BOOST_REQUIRE(!wrote);
+  BOOST_TEST((wrote.error().kind == Fault::Kind::guard_overwritten), wrote.error().detail);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

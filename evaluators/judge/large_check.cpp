@@ -1,0 +1,240 @@
+#include "evaluators/judge/large_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <numeric>
+
+#include "evaluators/judge/check_shapes.hpp"
+#include "evaluators/judge/stages.hpp"
+#include "evaluators/system/secret.hpp"
+#include "evaluators/task/make_workload.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr std::int64_t kBeyond = (std::int64_t{1} << 31) + 4096;  // elements in front of the last rows
+constexpr std::int64_t kTail = 61;                                // rows: less than a block of compared rows
+constexpr std::int64_t kLeastPeriod = std::int64_t{16} << 20, kMostPeriod = std::int64_t{192} << 20;
+constexpr std::int64_t kLeastRow = 128;  // elements of the largest tensor; smaller rows take too long
+constexpr double kMostFlops = 8e10;
+constexpr double kComparedFlops = 5e7;
+constexpr double kSecondsOfRun = 10.0;
+constexpr std::uint64_t kMostMemory = std::uint64_t{1} << 30;  // of all buffers of a plan
+
+std::int64_t elements_of(const Task& task, const TensorSpec& tensor, const Workload& workload) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : task.shape(tensor, workload)) count *= extent;
+  return count;
+}
+
+std::int64_t largest_elements(const Task& task, const Workload& workload) {
+  std::int64_t largest = 0;
+  for (const TensorSpec& tensor : task.tensors)
+    largest = std::max(largest, elements_of(task, tensor, workload));
+  return largest;
+}
+
+// The first dimension that is the outermost of every tensor that has it, and a row dimension of every output.
+std::string repeated_dimension(const Task& task) {
+  for (const std::string& name : task.rows) {
+    const bool usable = std::ranges::all_of(task.tensors, [&](const TensorSpec& tensor) {
+      const auto times = std::ranges::count(tensor.shape, name);
+      if (times > 1 || (times == 1 && tensor.shape.front() != name)) return false;
+      if (tensor.role == Role::input) return true;
+      return times == 1 && (!tensor.rows || std::ranges::find(*tensor.rows, name) != tensor.rows->end());
+    });
+    if (usable) return name;
+  }
+  return {};
+}
+
+std::optional<Workload> with(const Task& task, const Workload& like, const std::string& dimension,
+                             std::int64_t rows) {
+  Bindings given = given_values(task, like);
+  given[dimension] = static_cast<double>(rows);
+  const Expected<Workload> made = make_workload(task, std::move(given), like.dtype, true);
+  return made ? std::optional(*made) : std::nullopt;
+}
+
+bool same(double a, double b) {
+  return a == b || (std::isnan(a) && std::isnan(b));
+}
+
+// Whether a row's result depends on nothing but the row: with the rows turned by some places so are the
+// results, and fewer rows have the same results.
+bool rows_are_independent(const Task& task, const OracleLibrary& library, const Workload& like,
+                          const std::string& dimension) {
+  constexpr std::int64_t kRows = 8, kTurned = 3, kFewer = 5;
+  const auto all = with(task, like, dimension, kRows), few = with(task, like, dimension, kFewer);
+  if (!all || !few) return false;
+  const Inputs inputs = make_inputs(&library, task, *all, 1);
+  Inputs turned, fewer;
+  std::size_t next = 0;
+  for (const TensorSpec& tensor : task.tensors) {
+    if (tensor.role != Role::input) continue;
+    std::vector<std::byte> bytes = inputs.bytes[next++];
+    if (std::ranges::find(tensor.shape, dimension) == tensor.shape.end()) {
+      turned.bytes.push_back(bytes);
+      fewer.bytes.push_back(std::move(bytes));
+      continue;
+    }
+    const auto row = static_cast<std::ptrdiff_t>(bytes.size()) / kRows;
+    fewer.bytes.emplace_back(bytes.begin(), bytes.begin() + kFewer * row);
+    std::rotate(bytes.begin(), bytes.begin() + kTurned * row, bytes.end());
+    turned.bytes.push_back(std::move(bytes));
+  }
+  decode_inputs(task, *all, turned);
+  decode_inputs(task, *few, fewer);
+  // Outputs with rows of their own have the dimension outermost as well, so their values are in the same
+  // order.
+  const auto values = [&](const Workload& workload, const Inputs& of) {
+    const RowLayout layout(task, workload);
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(layout.rows()));
+    std::iota(rows.begin(), rows.end(), 0);
+    return Oracle(library, task, workload, 1).rows(library.exact(), of.view(), rows);
+  };
+  const RowLayout layout(task, *all);
+  if (layout.groups().size() != 1 || layout.groups()[0].names.front() != dimension) return false;
+  const std::vector<double> exact = values(*all, inputs), of_turned = values(*all, turned),
+                            of_fewer = values(*few, fewer);
+  const std::size_t row = exact.size() / kRows;
+  for (std::size_t i = 0; i < exact.size(); ++i)
+    if (!same(of_turned[i], exact[(i + kTurned * row) % exact.size()])) return false;
+  for (std::size_t i = 0; i < of_fewer.size(); ++i)
+    if (!same(of_fewer[i], exact[i])) return false;
+  return true;
+}
+
+// The rows of the repeated part, so that it has whole pages of each tensor; 0: too much memory.
+std::int64_t period_of(const Task& task, const Workload& one_row, const std::string& dimension,
+                       std::int64_t grain) {
+  std::int64_t rows = 64, largest = 1;
+  for (const TensorSpec& tensor : task.tensors) {
+    if (std::ranges::find(tensor.shape, dimension) == tensor.shape.end()) continue;
+    const auto bytes = static_cast<std::int64_t>(task.bytes_of(tensor, one_row));
+    rows = std::lcm(rows, grain / std::gcd(grain, bytes));
+    largest = std::max(largest, bytes);
+  }
+  const std::int64_t times = std::max<std::int64_t>(1, kLeastPeriod / (rows * largest));
+  return rows * times * largest <= kMostPeriod ? rows * times : 0;
+}
+
+// Of all buffers, workspaces included, each period once.
+std::uint64_t stored_bytes(const Plan& plan, const std::vector<Repetition>& repetitions) {
+  std::uint64_t bytes = 0;
+  for (const PlannedBuffer& buffer : plan.buffers) bytes += buffer.bytes;
+  for (const Repetition& each : repetitions) bytes -= each.period * (each.repeats - 1);
+  return bytes;
+}
+
+std::vector<Workload> all_claimed(const Task& task, const Variant& variant) {
+  std::vector<Workload> shapes;
+  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
+    for (Workload& w : claimed_shapes(task, stage, variant)) shapes.push_back(std::move(w));
+  return shapes;
+}
+
+}  // namespace
+
+std::optional<LargeShape> large_shape(const Task& task, const OracleLibrary& library,
+                                      const Compiled& compiled, const Facts& facts, std::size_t least_period,
+                                      double most_flops) {
+  const std::string dimension = repeated_dimension(task);
+  if (dimension.empty() || task.derived) return std::nullopt;
+  std::optional<LargeShape> best;
+  double least = most_flops;
+  for (const Workload& like : all_claimed(task, compiled.variant)) {
+    const auto one = with(task, like, dimension, 1);
+    if (!one) continue;
+    std::int64_t row = 0;
+    for (const TensorSpec& tensor : task.tensors)
+      if (std::ranges::find(tensor.shape, dimension) != tensor.shape.end())
+        row = std::max(row, elements_of(task, tensor, *one));
+    const std::int64_t period =
+        row < kLeastRow ? 0 : period_of(task, *one, dimension, static_cast<std::int64_t>(least_period));
+    if (period == 0) continue;
+    LargeShape shape{{}, {}, dimension, period, (kBeyond + period * row - 1) / (period * row), kTail};
+    const auto all = with(task, like, dimension, shape.period * shape.repeats + shape.tail),
+               distinct = with(task, like, dimension, shape.period + shape.tail);
+    if (!all || !distinct || !claims(compiled.variant, task, *all) || !(task.flops(*all) < least) ||
+        compiled.binary(macros(compiled.variant, task, *all)) == nullptr ||
+        !check_constraints(compiled.variant, task, *all, facts) ||
+        !make_plan(compiled.variant, task, *all, facts))
+      continue;
+    shape.workload = *all, shape.distinct = *distinct;
+    shape.elements = largest_elements(task, *all);
+    least = task.flops(*all);
+    best = std::move(shape);
+  }
+  if (best && !rows_are_independent(task, library, best->workload, dimension)) return std::nullopt;
+  return best;
+}
+
+std::vector<Repetition> repetitions_of(const Task& task, const LargeShape& shape) {
+  std::vector<Repetition> all;
+  const double rows = static_cast<double>(shape.period * shape.repeats + shape.tail);
+  for (std::size_t i = 0; i < task.tensors.size(); ++i) {
+    const TensorSpec& tensor = task.tensors[i];
+    if (std::ranges::find(tensor.shape, shape.dimension) == tensor.shape.end()) continue;
+    const auto row =
+        static_cast<std::uint64_t>(static_cast<double>(task.bytes_of(tensor, shape.workload)) / rows);
+    all.push_back(
+        {i, static_cast<std::uint64_t>(shape.period) * row, static_cast<std::uint64_t>(shape.repeats)});
+  }
+  return all;
+}
+
+LargeCheck check_large(const CascadeSite& site, const Compiled& compiled, std::uint64_t seed) {
+  LargeCheck result;
+  if (site.device.least_period() == 0) return result;
+  const auto shape = large_shape(site.task, site.oracle, compiled, site.device.facts(),
+                                 site.device.least_period(), kMostFlops);
+  if (!shape) return result;
+  const std::vector<Repetition> repetitions = repetitions_of(site.task, *shape);
+  const auto plan = make_plan(compiled.variant, site.task, shape->workload, site.device.facts());
+  const Binary* const binary = compiled.binary(macros(compiled.variant, site.task, shape->workload));
+  if (!plan || binary == nullptr || stored_bytes(*plan, repetitions) > kMostMemory) return result;
+  const double seconds = std::min(site.run_deadline_s, kSecondsOfRun);
+  bool opened = false;
+  // Rows of the repeated part are written many times, by several threads at once, and a kernel may keep
+  // intermediate values in its output: there a right kernel may leave wrong values. The last rows have memory
+  // of their own.
+  const std::int64_t rows = RowLayout(site.task, shape->distinct).rows();
+  Checker checker(site.device, site.task, site.oracle,
+                  {.run_deadline_s = seconds,
+                   .oracle_flops = kComparedFlops,
+                   .awaited = true,
+                   .first_row = rows / (shape->period + shape->tail) * shape->period});
+  checker.open_with([&]() -> tl::expected<std::unique_ptr<Session>, Evaluation> {
+    auto session = site.device.open_repeating(*binary, *plan, repetitions, seconds);
+    opened = session.has_value();
+    site.progress({Stage::confirm, {}, "confirm " + shape->workload.name});
+    if (!session)
+      return tl::make_unexpected(rejection_of(Stage::confirm, session.error(), shape->workload.name));
+    return std::move(*session);
+  });
+  Workload named = shape->distinct;
+  named.name = fmt::format("{} ({} elements: 2^31 + {})", shape->workload.name, shape->elements,
+                           shape->elements - (std::int64_t{1} << 31));
+  std::optional<Evaluation> wrong;
+  try {
+    wrong = checker.check(Stage::confirm, compiled, named, seed);
+  } catch (const std::bad_alloc&) {
+    return result;
+  }
+  if (!wrong) {
+    result.elements = shape->elements;
+  } else if (opened && !wrong->late && !wrong->host_fault) {
+    wrong->diagnostics +=
+        "A tensor has more elements here than 32-bit numbers count: compute offsets in 64 bits, for example "
+        "static_cast<std::ptrdiff_t>(row) * columns, or limit `requires`.\n"
+        "(Most rows lie in memory that repeats; only the last rows, which do not, were compared.)\n";
+    result.wrong = std::move(wrong);
+  }
+  return result;
+}
+
+}  // namespace cultivar

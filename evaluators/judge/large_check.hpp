@@ -1,0 +1,42 @@
+// A run with more than 2^31 elements, in which 32-bit offsets wrap around, in memory that repeats: a tensor's
+// address range shows the same few megabytes again and again, so equal rows of the inputs give equal rows of
+// the outputs wherever they lie. The last rows, beyond 2^31 elements, have memory and values of their own.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "evaluators/judge/cascade.hpp"
+#include "evaluators/judge/requests.hpp"
+#include "evaluators/targets/target.hpp"
+
+namespace cultivar {
+
+// A workload of which rows repeat, and how each buffer of its plan does.
+struct LargeShape {
+  Workload workload;  // with all its rows
+  Workload distinct;  // with the rows that have memory of their own, in the same order
+  std::string dimension;
+  std::int64_t period = 0, repeats = 0, tail = 0;  // rows: period * repeats + tail
+  std::int64_t elements = 0;                       // of the largest tensor
+};
+
+// A shape that the variant claims, whose rows are independent of each other and of their number (told by the
+// oracle), and that costs at most `most_flops`; nullopt: there is none.
+std::optional<LargeShape> large_shape(const Task&, const OracleLibrary&, const Compiled&, const Facts&,
+                                      std::size_t least_period, double most_flops);
+
+// The bytes of each buffer of its plan that repeat.
+std::vector<Repetition> repetitions_of(const Task&, const LargeShape&);
+
+struct LargeCheck {
+  std::int64_t elements = 0;        // of the largest tensor of a run that was right; 0: none
+  std::optional<Evaluation> wrong;  // the kernel is refused
+};
+// What cannot be run (no such shape, a target that cannot, too slow, too little memory) refuses nothing.
+LargeCheck check_large(const CascadeSite&, const Compiled&, std::uint64_t seed);
+
+inline constexpr double kLargeCheckSeconds = 60.0;  // at most, on a busy machine
+
+}  // namespace cultivar

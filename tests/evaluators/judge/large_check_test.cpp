@@ -1,0 +1,149 @@
+// Kernels whose offsets wrap around beyond 2^31 elements.
+// runs alone
+#include "evaluators/judge/large_check.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "support/contains.hpp"
+#include "support/cpu_kernels.hpp"
+#include "support/words.hpp"
+
+using namespace cultivar;
+using cultivar::testing::contains;
+using cultivar::testing::words;
+
+namespace {
+
+constexpr std::int64_t kTwoTo31 = std::int64_t{1} << 31;
+
+const OracleLibrary& oracle_of(const Task& task) {
+  static std::map<std::string, OracleLibrary> known;
+  const auto found = known.find(task.name);
+  if (found != known.end()) return found->second;
+  auto library = OracleLibrary::build(task, cpu_test::cache_folder);
+  BOOST_REQUIRE_MESSAGE(library, words(library));
+  return known.emplace(task.name, *library).first->second;
+}
+
+Compiled compiled_of(const Task& task, const std::string& source) {
+  auto variant = make_variant(source, task);
+  BOOST_REQUIRE_MESSAGE(variant, (variant ? "" : variant.error().text()));
+  Compiled compiled{*variant, {}};
+  auto binary = cpu_test::compiler().compile(*variant, {}, 60.0);
+  BOOST_REQUIRE_MESSAGE(binary, (binary ? "" : binary.error().diagnostics));
+  compiled.binaries.push_back(std::move(*binary));
+  return compiled;
+}
+
+// A softmax that computes where a row lies in this way.
+std::string rows_by(const std::string& offset, const std::string& requires_ = "dtype == f32") {
+  return R"(/*--- cultivar
+name: rows
+task: softmax
+target: cpu
+requires: ")" +
+         requires_ + R"("
+launch:
+  - kernel: rows
+    threads: num_cores
+    args: [x, y, R, C, thread, threads]
+---*/
+#include <cmath>
+#include <cstddef>
+extern "C" void rows(const float* x, float* y, int R, int C, int thread, int threads) {
+  for (int r = thread; r < R; r += threads) {
+    const float* in = x + )" +
+         offset + R"(;
+    float* out = y + )" +
+         offset + R"(;
+    float top = -INFINITY, sum = 0.0f;
+    for (int c = 0; c < C; ++c) top = in[c] > top ? in[c] : top;
+    for (int c = 0; c < C; ++c) out[c] = std::exp(in[c] - top), sum += out[c];
+    for (int c = 0; c < C; ++c) out[c] /= sum;
+  }
+}
+)";
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(large_check)
+
+BOOST_AUTO_TEST_CASE(a_shape_beyond_32_bits_repeats_whole_pages_of_independent_rows) {
+  const Task& task = cpu_test::softmax();
+  const Compiled kernel = compiled_of(task, rows_by("static_cast<std::ptrdiff_t>(r) * C"));
+  const auto shape = large_shape(task, oracle_of(task), kernel, cpu_test::device().facts(), 4096, 8e10);
+  BOOST_REQUIRE(shape.has_value());
+  BOOST_TEST(shape->dimension == "R");
+  BOOST_TEST(shape->elements > kTwoTo31);
+  const double rows = shape->workload.values.at("R"), columns = shape->workload.values.at("C");
+  BOOST_TEST(static_cast<double>(shape->elements) == rows * columns);
+  BOOST_TEST(rows == static_cast<double>(shape->period * shape->repeats + shape->tail));
+  BOOST_TEST(static_cast<double>(shape->period * shape->repeats) * columns > static_cast<double>(kTwoTo31));
+  BOOST_TEST(shape->distinct.values.at("R") == static_cast<double>(shape->period + shape->tail));
+  const auto repetitions = repetitions_of(task, *shape);
+  BOOST_REQUIRE(repetitions.size() == 2u);
+  for (const Repetition& each : repetitions) {
+    BOOST_TEST(each.period % 4096 == 0u);
+    BOOST_TEST(static_cast<double>(each.period) == 4.0 * columns * static_cast<double>(shape->period));
+    BOOST_TEST(each.period <= std::uint64_t{192} << 20);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_a_variant_does_not_claim_or_what_costs_too_much_is_not_checked) {
+  const Task& task = cpu_test::softmax();
+  const auto shape_of = [&](const Compiled& kernel, double most) {
+    return large_shape(task, oracle_of(task), kernel, cpu_test::device().facts(), 4096, most);
+  };
+  BOOST_TEST(!shape_of(compiled_of(task, rows_by("r * C")), 1e9).has_value());
+  BOOST_TEST(
+      !shape_of(compiled_of(task, rows_by("r * C", "dtype == f32 && R * C < 2147483648")), 8e10).has_value());
+}
+
+// The result of a row of rope depends on its position.
+BOOST_AUTO_TEST_CASE(rows_that_depend_on_their_place_do_not_repeat) {
+  const Task task = load_task(cpu_test::source_folder / "configs/tasks/rope");
+  const Variant seed = load_variant(task.folder / "seeds/naive.cpp", task);
+  Compiled compiled{seed, {}};
+  for (const Workload& w : task.sweep) {
+    Workload f32 = w;
+    f32.dtype = Dtype::f32;
+    auto binary = cpu_test::compiler().compile(seed, macros(seed, task, f32), 60.0);
+    BOOST_REQUIRE(binary.has_value());
+    compiled.binaries.push_back(std::move(*binary));
+  }
+  const auto shape = large_shape(task, oracle_of(task), compiled, cpu_test::device().facts(), 4096, 1e12);
+  if (shape) BOOST_TEST(shape->dimension == "B");
+}
+
+BOOST_AUTO_TEST_CASE(offsets_of_32_bits_are_refused_and_of_64_are_right) {
+  const Task& task = cpu_test::softmax();
+  const CascadeSite site{cpu_test::device(), task, oracle_of(task)};
+  const LargeCheck wraps = check_large(site, compiled_of(task, rows_by("r * C")), 7);
+  BOOST_REQUIRE(wraps.wrong.has_value());
+  BOOST_TEST(contains(wraps.wrong->reason, "crashed on R"), wraps.wrong->reason);
+  BOOST_TEST(contains(wraps.wrong->reason, "elements: 2^31 + "), wraps.wrong->reason);
+  BOOST_TEST(contains(wraps.wrong->diagnostics, "compute offsets in 64 bits"), wraps.wrong->diagnostics);
+  BOOST_TEST(wraps.elements == 0);
+
+  // Nothing faults, but the last rows are never written.
+  const LargeCheck stops =
+      check_large(site,
+                  compiled_of(task, rows_by("(static_cast<std::ptrdiff_t>(r) * C > 2147483647 ? 0 : "
+                                            "static_cast<std::ptrdiff_t>(r) * C)")),
+                  7);
+  // Nothing is said of a kernel that a busy machine does not let finish.
+  if (stops.wrong) {
+    BOOST_TEST((contains(stops.wrong->reason, "wrong result on R") ||
+                contains(stops.wrong->reason, "not written on R")),
+               stops.wrong->reason);
+  }
+  BOOST_TEST(stops.elements == 0);
+
+  const LargeCheck right =
+      check_large(site, compiled_of(task, rows_by("static_cast<std::ptrdiff_t>(r) * C")), 7);
+  BOOST_TEST(!right.wrong.has_value(), (right.wrong ? right.wrong->reason + right.wrong->diagnostics : ""));
+  if (right.elements != 0) BOOST_TEST(right.elements > kTwoTo31);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
