@@ -59,6 +59,7 @@ json facts_of(const std::string& variant, const std::string& id, const Evaluatio
           {"best_contender", contender_facts(e)},
           {"exactness", e.exactness},
           {"checked", e.checked ? json(*e.checked) : json()},
+          {"largest_elements", e.largest_elements},
           {"coverage", e.coverage ? json(*e.coverage) : json()},
           {"profile", profile},
           {"input_seed", e.input_seed},
