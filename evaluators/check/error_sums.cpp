@@ -96,14 +96,17 @@ double error_ratio(const Tolerance& tolerance, Dtype dtype, const ErrorSums& err
   // Rounding the output to its type costs up to half a unit in the last place, even if the few modeled
   // elements happened to need less.
   const double last_place = 0.5 * epsilon_of(dtype) * errors.reference_max;
+  // And a quarter of one in the mean, even if the modeled values happen to need no rounding.
+  const double mean_place = 0.25 * epsilon_of(dtype) * errors.reference_rms();
   // Kernels that compute in f32 may flush or bound what is near its smallest number.
   const double underflow = accumulation_epsilon(dtype) > epsilon_of(Dtype::f64) ? 0x1p-100 : 0.0;
   *allowed_max = tolerance.factor * std::max({legal.max, at_least.max, last_place}) +
                  std::max(least * errors.reference_max, underflow);
   if (errors.wrong_non_finite > 0) return std::numeric_limits<double>::infinity();
-  return std::max(ratio_of(errors.max, *allowed_max),
-                  ratio_of(errors.rms(), tolerance.factor * std::max(legal.rms(), at_least.rms) +
-                                             std::max(least * errors.reference_rms(), underflow)));
+  return std::max(
+      ratio_of(errors.max, *allowed_max),
+      ratio_of(errors.rms(), tolerance.factor * std::max({legal.rms(), at_least.rms, mean_place}) +
+                                 std::max(least * errors.reference_rms(), underflow)));
 }
 
 std::vector<std::size_t> block_starts(const RowGroup& group, std::span<const std::int64_t> rows,

@@ -22,7 +22,7 @@ constexpr std::int64_t kLeastRow = 128;  // elements of the largest tensor; smal
 constexpr double kMostFlops = 8e10;
 constexpr double kComparedFlops = 5e7;
 constexpr double kSecondsOfRun = 10.0;
-constexpr std::uint64_t kMostMemory = std::uint64_t{1} << 30;  // of all buffers of a plan
+constexpr std::uint64_t kMostMemory = std::uint64_t{512} << 20;  // of all buffers of a plan
 
 std::int64_t elements_of(const Task& task, const TensorSpec& tensor, const Workload& workload) {
   std::int64_t count = 1;

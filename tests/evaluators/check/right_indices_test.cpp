@@ -33,7 +33,7 @@ tensors:
   best: {role: output, shape: [R, K], dtype: i32}
 rows: [R]
 cost: {bytes: "4 * R * V", flops: "R * V", report: bytes}
-checks: {smoke: [{R: 2, V: 8}], sweep: [{R: 2, V: 8}], edge: [{R: 1, V: 2}], stress_shapes: [], stress: {}}
+checks: {smoke: [{R: 2, V: 8}], sweep: [{R: 2, V: 8}], edge: [{R: 1, V: 2}], stress_shapes: [{R: 1, V: 8}], stress: {equal: {about: all equal, scores: {kind: constant, a: 1}}}}
 workload_sets:
   cpu_quick: {about: test, dtype: f32, workloads: [{R: 6, V: 300000}]}
 )";

@@ -3,6 +3,10 @@
 #include "evaluators/judge/large_check.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
 
 #include "support/contains.hpp"
 #include "support/cpu_kernels.hpp"
@@ -35,7 +39,7 @@ Compiled compiled_of(const Task& task, const std::string& source) {
   return compiled;
 }
 
-// A softmax that computes where a row lies in this way.
+// A softmax that computes where a row lies in this way, the last row first.
 std::string rows_by(const std::string& offset, const std::string& requires_ = "dtype == f32") {
   return R"(/*--- cultivar
 name: rows
@@ -51,7 +55,7 @@ launch:
 #include <cmath>
 #include <cstddef>
 extern "C" void rows(const float* x, float* y, int R, int C, int thread, int threads) {
-  for (int r = thread; r < R; r += threads) {
+  for (int r = R - 1 - thread; r >= 0; r -= threads) {
     const float* in = x + )" +
          offset + R"(;
     float* out = y + )" +
@@ -95,31 +99,54 @@ BOOST_AUTO_TEST_CASE(what_a_variant_does_not_claim_or_what_costs_too_much_is_not
   const auto shape_of = [&](const Compiled& kernel, double most) {
     return large_shape(task, oracle_of(task), kernel, cpu_test::device().facts(), 4096, most);
   };
-  BOOST_TEST(!shape_of(compiled_of(task, rows_by("r * C")), 1e9).has_value());
+  BOOST_TEST(
+      !shape_of(compiled_of(task,
+                            rows_by("static_cast<int>(static_cast<unsigned>(r) * static_cast<unsigned>(C))")),
+                1e9)
+           .has_value());
   BOOST_TEST(
       !shape_of(compiled_of(task, rows_by("r * C", "dtype == f32 && R * C < 2147483648")), 8e10).has_value());
 }
 
-// The result of a row of rope depends on its position.
-BOOST_AUTO_TEST_CASE(rows_that_depend_on_their_place_do_not_repeat) {
-  const Task task = load_task(cpu_test::source_folder / "configs/tasks/rope");
-  const Variant seed = load_variant(task.folder / "seeds/naive.cpp", task);
-  Compiled compiled{seed, {}};
-  for (const Workload& w : task.sweep) {
-    Workload f32 = w;
-    f32.dtype = Dtype::f32;
-    auto binary = cpu_test::compiler().compile(seed, macros(seed, task, f32), 60.0);
-    BOOST_REQUIRE(binary.has_value());
-    compiled.binaries.push_back(std::move(*binary));
-  }
-  const auto shape = large_shape(task, oracle_of(task), compiled, cpu_test::device().facts(), 4096, 1e12);
-  if (shape) BOOST_TEST(shape->dimension == "B");
+// A copy of softmax whose rows are multiplied by `factor`, an expression of their number.
+Task softmax_times(const std::string& name, const std::string& factor) {
+  const std::filesystem::path folder = cpu_test::cache_folder / "large_check" / name;
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path original = cpu_test::softmax().folder;
+  std::filesystem::copy_file(original / "task.yaml", folder / "task.yaml");
+  std::ifstream in(original / "reference.cpp");
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::string call = "divide(out, r.C, reference_sum(out, r.C));";
+  const std::size_t at = text.find(call);
+  BOOST_REQUIRE(at != std::string::npos);
+  std::ofstream(folder / "reference.cpp")
+      << text.replace(at, call.size(), "divide(out, r.C, reference_sum(out, r.C) / (" + factor + "));");
+  return load_task(folder);
+}
+
+BOOST_AUTO_TEST_CASE(rows_that_depend_on_their_place_or_number_do_not_repeat) {
+  const std::string source = rows_by("static_cast<std::ptrdiff_t>(r) * C");
+  const auto has_shape = [&](const std::string& factor, bool expected) {
+    const Task task = softmax_times("times", factor);
+    const auto library = OracleLibrary::build(task, cpu_test::cache_folder);
+    BOOST_REQUIRE_MESSAGE(library, words(library));
+    const Compiled kernel = compiled_of(task, source);
+    BOOST_TEST(
+        large_shape(task, *library, kernel, cpu_test::device().facts(), 4096, 8e10).has_value() == expected,
+        factor);
+  };
+  has_shape("2.0", true);
+  has_shape("row + 1.0", false);
+  has_shape("double(args.integer(\"R\"))", false);
 }
 
 BOOST_AUTO_TEST_CASE(offsets_of_32_bits_are_refused_and_of_64_are_right) {
   const Task& task = cpu_test::softmax();
   const CascadeSite site{cpu_test::device(), task, oracle_of(task)};
-  const LargeCheck wraps = check_large(site, compiled_of(task, rows_by("r * C")), 7);
+  const LargeCheck wraps = check_large(
+      site,
+      compiled_of(task, rows_by("static_cast<int>(static_cast<unsigned>(r) * static_cast<unsigned>(C))")), 7);
   BOOST_REQUIRE(wraps.wrong.has_value());
   BOOST_TEST(contains(wraps.wrong->reason, "crashed on R"), wraps.wrong->reason);
   BOOST_TEST(contains(wraps.wrong->reason, "elements: 2^31 + "), wraps.wrong->reason);
