@@ -321,7 +321,7 @@ BOOST_AUTO_TEST_CASE(arguments_that_do_not_match_the_parameters_are_refused_with
 BOOST_AUTO_TEST_CASE(the_check_of_arguments_refuses_nothing_else) {
   Variant variant = by_hand(
       "#define R 4\n#define T 2\n#define type int\n#define value 3\n#define nth 1\n"
-      "extern \"C\" void k(float* y, long n) noexcept { y[n] = R * T; }  // \\",
+      "extern \"C\" void k(float* y, int n) noexcept { y[n] = R * T; }  // \\",
       {"k"});
   variant.manifest.launch[0].args = {{"y", {}}, {"thread", {}}};
   BOOST_TEST(compiler().compile(variant, {}, 60.0).has_value());
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(the_check_of_arguments_refuses_nothing_else) {
   Variant wrong = by_hand("extern \"C\" void k(float* y) { y[0] = missing; }\n", {"k"});
   wrong.manifest.launch[0].args = {{"y", {}}, {"y", {}}};
   const CompileFailure failure = failure_of(wrong);
-  BOOST_TEST(failure.reason.find("'missing' was not declared") != std::string::npos, failure.reason);
+  BOOST_TEST(failure.reason.find("was not declared") != std::string::npos, failure.reason);
   BOOST_TEST(failure.diagnostics.find("launch:") == std::string::npos, failure.diagnostics);
 }
 
