@@ -1,5 +1,5 @@
-// Which small shapes a bundle's verifier runs: some for every specialization of every kernel, of odd sizes where
-// the kernel claims such.
+// Which small shapes a bundle's verifier runs: some for every specialization of every kernel, of odd sizes
+// where the kernel claims such.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,8 @@ namespace cultivar {
 
 inline constexpr std::size_t kVerifyShapes = 3;  // of a specialization, at most
 
-// `kernel`: its index in the bundle. At least one for each specialization. The same kernel gets the same ones.
+// `kernel`: its index in the bundle. At least one for each specialization. The same kernel gets the same
+// ones.
 std::vector<VerifyShape> verify_shapes(const LauncherInput&, const std::vector<Specialisation>&,
                                        std::size_t kernel);
 

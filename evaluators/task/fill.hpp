@@ -23,8 +23,8 @@ struct Fill {
     rising,    // b * normal + a * (index along `axis`) / extent: a running maximum that rises with every tile
     outliers,  // a * normal, but b times as large on one line along `axis` in a hundred, and in an eighth of
                // all if they are fewer; always on at least one
-    hot,        // a * normal, but b times as large at one random index along `axis`
-    one_hot,    // for each index of the other axes b at one random position along `axis`, otherwise a
+    hot,       // a * normal, but b times as large at one random index along `axis`
+    one_hot,   // for each index of the other axes b at one random position along `axis`, otherwise a
     same_rows,  // one random row (normal a, b) repeated along `axis`
     // Whole numbers, of any dtype that can represent them.
     integers,     // in [a, b); a `share` of them is `instead`

@@ -65,8 +65,8 @@ static void to_json(Json& j, const Compiled& c) {
          {"drawn", c.drawn}};
 }
 
-CULTIVAR_JSON_PART(EvaluateRequest, workloads, stop_after, holdout, every_row, exactness, checks_only, small_shapes,
-                   sampling, seed, incumbent_us, give_up)
+CULTIVAR_JSON_PART(EvaluateRequest, workloads, stop_after, holdout, every_row, exactness, checks_only,
+                   small_shapes, sampling, seed, incumbent_us, give_up)
 void to_json(Json& j, const EvaluateRequest& r) {
   write_fields(j, r);
   j["variant"] = r.variant;
