@@ -78,7 +78,8 @@ std::string check(int number, int of, const std::string& condition, const std::s
 }  // namespace
 
 std::string argument_checks(const Manifest& manifest) {
-  std::string text = "\n#line 1 \"launch\"" + std::string(kTemplates);
+  // Two line ends: the source may end with a comment that continues on the next line.
+  std::string text = "\n\n#line 1 \"launch\"" + std::string(kTemplates);
   for (int number = 0; number < static_cast<int>(manifest.launch.size()); ++number) {
     const KernelLaunch& launch = manifest.launch[static_cast<std::size_t>(number)];
     const auto count = static_cast<int>(launch.args.size());
