@@ -7,6 +7,10 @@
 
 namespace cultivar {
 
+bool is_legal(const Variant& variant, const Task& task, const Workload& workload, const Facts& facts) {
+  return check_constraints(variant, task, workload, facts) && make_plan(variant, task, workload, facts);
+}
+
 tl::expected<Plan, Evaluation> legal_plan(const Variant& variant, const Task& task, const Workload& workload,
                                           const Facts& facts, const std::string& where) {
   if (const auto holds = check_constraints(variant, task, workload, facts); !holds)

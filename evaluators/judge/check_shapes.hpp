@@ -34,6 +34,8 @@ std::vector<std::vector<std::string>> macro_assignments(const Task&, const Varia
 // find it. nullopt: nothing, as far as these facts show.
 std::optional<Evaluation> illegal_on_check_shapes(const Task&, const Variant&, const Facts&);
 
+// Whether a variant may run on a shape: its constraints hold there, and it has a plan.
+bool is_legal(const Variant&, const Task&, const Workload&, const Facts&);
 // Checks that constraints hold and that every expression of the manifest has a launchable value.
 tl::expected<Plan, Evaluation> legal_plan(const Variant&, const Task&, const Workload&, const Facts&,
                                           const std::string& where);

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 #include <iterator>
 
 #include "evaluators/judge/check_shapes.hpp"
+#include "evaluators/judge/drawn_checks.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
+#include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/lines.hpp"
 #include "evaluators/system/random.hpp"
@@ -21,36 +21,8 @@ namespace {
 
 constexpr int kLinesBefore = 6;  // a block, in which its condition stands
 constexpr std::size_t kMostNumbers = 24, kRandomShapes = 12;
+constexpr std::int64_t kGreatestNumber = std::int64_t{1} << 31;
 constexpr double kMostBytes = 256.0 * (1 << 20);  // of a shape with a number of the source as a dimension
-
-void numbers_in(std::string_view line, std::vector<std::int64_t>& numbers) {
-  line = line.substr(0, line.find("//"));
-  for (std::size_t i = 0; i < line.size();) {
-    if (std::isalpha(static_cast<unsigned char>(line[i])) != 0 || line[i] == '_') {  // a name with digits
-      while (i < line.size() && (std::isalnum(static_cast<unsigned char>(line[i])) != 0 || line[i] == '_'))
-        ++i;
-      continue;
-    }
-    if (std::isdigit(static_cast<unsigned char>(line[i])) == 0) {
-      ++i;
-      continue;
-    }
-    std::string digits;
-    bool whole = true;
-    for (; i < line.size() &&
-           (std::isalnum(static_cast<unsigned char>(line[i])) != 0 || line[i] == '\'' || line[i] == '.');
-         ++i) {
-      if (line[i] == '.') whole = false;
-      if (line[i] != '\'') digits += line[i];
-    }
-    const bool hexadecimal = digits.starts_with("0x") || digits.starts_with("0X");
-    const char* const begin = digits.data() + (hexadecimal ? 2 : 0);
-    std::int64_t value = 0;
-    const auto read = std::from_chars(begin, digits.data() + digits.size(), value, hexadecimal ? 16 : 10);
-    if (!whole || read.ec != std::errc() || value < 2 || value > (std::int64_t{1} << 31)) continue;
-    if (std::ranges::find(numbers, value) == numbers.end()) numbers.push_back(value);
-  }
-}
 
 class BlockHunt {
  public:
@@ -84,8 +56,7 @@ class BlockHunt {
   bool usable(const Workload& w) const {
     const Variant& variant = request_.variant.variant;
     return claims(variant, site_.task, w) && macros(variant, site_.task, w) == *own_ &&
-           check_constraints(variant, site_.task, w, site_.device.facts()) &&
-           make_plan(variant, site_.task, w, site_.device.facts());
+           is_legal(variant, site_.task, w, site_.device.facts());
   }
 
   // The shapes of this specialisation that are known, cheapest first.
@@ -189,7 +160,9 @@ std::vector<std::int64_t> numbers_near(std::string_view source, const std::vecto
       const int first = std::max(block.first_line - before, 1),
                 last = before == 0 ? block.last_line : block.first_line - before;
       for (int line = first; line <= last && line <= static_cast<int>(lines.size()); ++line)
-        numbers_in(lines[static_cast<std::size_t>(line - 1)], numbers);
+        for (const std::int64_t number : literals_in(lines[static_cast<std::size_t>(line - 1)]))
+          if (number <= kGreatestNumber && std::ranges::find(numbers, number) == numbers.end())
+            numbers.push_back(number);
     }
   if (numbers.size() > kMostNumbers) numbers.resize(kMostNumbers);
   return numbers;

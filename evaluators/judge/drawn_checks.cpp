@@ -37,22 +37,6 @@ std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
   return shapes;
 }
 
-// Whether a stress case may be used on a shape that no file lists: its whole numbers, such as indices, must
-// not lie beyond those of the task's own fills there.
-bool applies(const Task& task, const StressCase& stress, const Workload& workload) {
-  for (const auto& [name, replaced] : stress.fills) {
-    const TensorSpec& tensor = *task.tensor(name);
-    const Fill fill = task.fill(replaced, workload), usual = task.fill(tensor.fill, workload);
-    if (!is_whole(fill.kind)) continue;
-    const auto extent = static_cast<double>(extent_along(usual.axis, task.shape(tensor, workload)));
-    const double greatest = usual.kind == Fill::Kind::permutation ? usual.a + extent : usual.b;
-    if (fill.kind != Fill::Kind::integers || fill.a < std::min(0.0, usual.a) || fill.b > greatest ||
-        fill.b <= fill.a)
-      return false;
-  }
-  return true;
-}
-
 // Of seven runs one has ordinary values, one those of a stress case, three are composed and two are mixed.
 // `turn`: where several runs on one shape have different kinds in turn.
 CheckValues drawn_values(const Task& task, const Workload& shape, std::uint64_t seed,
@@ -67,6 +51,20 @@ CheckValues drawn_values(const Task& task, const Workload& shape, std::uint64_t 
 }
 
 }  // namespace
+
+bool applies(const Task& task, const StressCase& stress, const Workload& workload) {
+  for (const auto& [name, replaced] : stress.fills) {
+    const TensorSpec& tensor = *task.tensor(name);
+    const Fill fill = task.fill(replaced, workload), usual = task.fill(tensor.fill, workload);
+    if (!is_whole(fill.kind)) continue;
+    const auto extent = static_cast<double>(extent_along(usual.axis, task.shape(tensor, workload)));
+    const double greatest = usual.kind == Fill::Kind::permutation ? usual.a + extent : usual.b;
+    if (fill.kind != Fill::Kind::integers || fill.a < std::min(0.0, usual.a) || fill.b > greatest ||
+        fill.b <= fill.a)
+      return false;
+  }
+  return true;
+}
 
 std::vector<Workload> draw_unknown_assignments(const Task& task, const Variant& variant,
                                                const std::vector<std::vector<std::string>>& known,
@@ -146,14 +144,14 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
   int claimed = 0, illegal = 0;
   // A card's limits on a grid are no constraints that a kernel must name, so of shapes that are far from the
   // listed ones what is illegal does not count.
-  const auto runs = [&](const Workload& w) {
-    return compiled.binary(macros(variant, task, w)) != nullptr &&
-           check_constraints(variant, task, w, facts) && make_plan(variant, task, w, facts);
+  const auto has_binary = [&](const Workload& w) {
+    return compiled.binary(macros(variant, task, w)) != nullptr;
   };
+  const auto runs = [&](const Workload& w) { return has_binary(w) && is_legal(variant, task, w, facts); };
   const auto legal = [&](const Workload& w) {
-    if (compiled.binary(macros(variant, task, w)) == nullptr) return false;
+    if (!has_binary(w)) return false;
     ++claimed;
-    const bool legal = check_constraints(variant, task, w, facts) && make_plan(variant, task, w, facts);
+    const bool legal = is_legal(variant, task, w, facts);
     if (!legal) ++illegal;
     return legal;
   };

@@ -30,6 +30,10 @@ std::vector<Workload> draw_unknown_assignments(const Task&, const Variant&,
                                                const std::vector<std::vector<std::string>>& known,
                                                std::uint64_t seed);
 
+// Whether a stress case may be used on a shape that no file lists: its whole numbers, such as indices, must
+// not lie beyond those of the task's own fills there.
+bool applies(const Task&, const StressCase&, const Workload&);
+
 // Every stress case on shapes of the specialisations that no stress shape reaches: of the timed workloads',
 // or, when it is to be confirmed, of every one that is compiled. nullopt: passed.
 std::optional<Evaluation> check_stressed_specialisations(Checker&, const Task&, const Compiled&,

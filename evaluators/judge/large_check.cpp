@@ -161,8 +161,7 @@ std::optional<LargeShape> large_shape(const Task& task, const OracleLibrary& lib
                distinct = with(task, like, dimension, shape.period + shape.tail);
     if (!all || !distinct || !claims(compiled.variant, task, *all) || !(task.flops(*all) < least) ||
         compiled.binary(macros(compiled.variant, task, *all)) == nullptr ||
-        !check_constraints(compiled.variant, task, *all, facts) ||
-        !make_plan(compiled.variant, task, *all, facts))
+        !is_legal(compiled.variant, task, *all, facts))
       continue;
     shape.workload = *all, shape.distinct = *distinct;
     shape.elements = largest_elements(task, *all);

@@ -206,6 +206,14 @@ class Reader {
 
 }  // namespace
 
+std::vector<std::int64_t> literals_in(std::string_view text) {
+  std::vector<std::int64_t> numbers;
+  for (const Token& token : Tokens(text).all)
+    if (token.kind == Token::Kind::number && token.value >= kLeast && token.value <= kGreatest)
+      numbers.push_back(token.value);
+  return numbers;
+}
+
 SourceNumbers source_numbers(const Variant& variant) {
   const Tokens tokens(variant.source);
   return Reader(variant, tokens.all).read();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "evaluators/variant/variant.hpp"
@@ -19,5 +20,7 @@ struct SourceNumbers {
 // dead branches count. At most kMostSourceNumbers in a list, the smallest.
 inline constexpr std::size_t kMostSourceNumbers = 256;
 SourceNumbers source_numbers(const Variant&);
+// Those that stand in a piece of text, as they stand there, in their order.
+std::vector<std::int64_t> literals_in(std::string_view text);
 
 }  // namespace cultivar

@@ -245,7 +245,7 @@ std::optional<Evaluation> Checker::run_stage(Stage stage, const Compiled& compil
   const std::size_t missing = std::erase_if(shapes, [&](const Workload& w) {
     return compiled.binary(macros(compiled.variant, task_, w)) == nullptr;
   });
-  if (stage != Stage::determinism) left_out(static_cast<std::int64_t>(missing));
+  if (stage != Stage::determinism) checked_.left_out += static_cast<std::int64_t>(missing);
   const auto other = [&](const Workload& w) {
     return std::ranges::find(limits_.dtypes, w.dtype) == limits_.dtypes.end();
   };

@@ -86,7 +86,6 @@ class Checker {
 
   // The runs in which the variant was right.
   Checked checked() const;
-  void left_out(std::int64_t shapes) { checked_.left_out += shapes; }
 
  private:
   Device& device_;

@@ -119,17 +119,6 @@ CULTIVAR_JSON(ContenderTrouble, contender, kind, reason, details)
 
 CULTIVAR_JSON(Checked, runs, shapes, specialisations, left_out, ranges)
 
-void Checked::add(const Checked& other) {
-  runs += other.runs;
-  shapes += other.shapes;
-  specialisations += other.specialisations;
-  left_out += other.left_out;
-  for (const auto& [name, range] : other.ranges) {
-    auto& own = ranges.try_emplace(name, range).first->second;
-    own = {std::min(own.first, range.first), std::max(own.second, range.second)};
-  }
-}
-
 void to_json(nlohmann::json& j, const Evaluation& e) {
   write_fields(j, e);
   j["resources"] = e.resources.values;

@@ -91,8 +91,6 @@ struct Checked {
   // The least and the greatest value of each dimension and parameter.
   std::map<std::string, std::pair<double, double>> ranges = {};
 
-  void add(
-      const Checked& other);  // of the same variant; shapes and specialisations must not be the same ones
   friend bool operator==(const Checked&, const Checked&) = default;
 };
 
