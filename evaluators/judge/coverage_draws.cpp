@@ -88,6 +88,7 @@ class BlockHunt {
     for (const Workload* base : bases)
       for (const StressCase& stress : site_.task.stress) {
         if (done()) return std::nullopt;
+        if (!applies(site_.task, stress, *base)) continue;
         if (auto wrong = check(*base, {.stress = &stress})) return wrong;
       }
     for (const Workload& w : at_numbers(around.front())) {
@@ -100,7 +101,8 @@ class BlockHunt {
       if (done()) return std::nullopt;
       const std::size_t choice = below(stream_, site_.task.stress.size() + 2);
       CheckValues values{.mixed = choice == 0, .drawn_shape = true};
-      if (choice >= 2) values.stress = &site_.task.stress[choice - 2];
+      if (choice >= 2 && applies(site_.task, site_.task.stress[choice - 2], w))
+        values.stress = &site_.task.stress[choice - 2];
       if (auto wrong = check(w, values)) return wrong;
     }
     return std::nullopt;

@@ -82,7 +82,8 @@ struct ContenderTrouble {
   std::string line() const;  // for a log
 };
 
-// On what a variant was right: every run whose output was compared.
+// On what a variant was right: the compared runs on check shapes, drawn shapes and holdout workloads. Those
+// on the timed workloads are not counted.
 struct Checked {
   std::int64_t runs = 0, shapes = 0;
   std::int64_t specialisations = 0;  // macro assignments

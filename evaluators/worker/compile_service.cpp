@@ -167,6 +167,9 @@ struct CompileService::State {
         compiled.check_builds.push_back(std::move(*build));
       else
         compiled.no_check_build = build.error();
+    if (with_check_builds && checked.size() < assignments.size() && compiled.no_check_build.empty())
+      compiled.no_check_build = fmt::format("{} of {} specialisations have no check build",
+                                            assignments.size() - checked.size(), assignments.size());
     compiled.compile_seconds = seconds_since(start);
     return compiled;
   }
