@@ -195,7 +195,8 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
         fmt::format("Of {} shapes that `requires` claims, {} violate a constraint or have no legal plan. "
                     "Constraints are for tunables: narrow `requires` instead.\n",
                     claimed, illegal));
-  if (confirming && shapes.empty() && exactly.empty())
+  const auto listed = [&](const Workload& w) { return is_listed(task, w); };
+  if (confirming && std::ranges::all_of(shapes, listed) && std::ranges::all_of(exactly, listed))
     return rejection(Stage::lint, "the variant claims only shapes that the task lists",
                      "No other shape was found on which it may run. `requires` must describe what the kernel "
                      "needs, such as multiples of a tile, not which shapes it was tried on.\n");

@@ -59,7 +59,7 @@ class ShapeDraw {
         }
     }
     changed |= draw_parameters();
-    if (!changed || listed()) return std::nullopt;
+    if (!changed || is_listed(task_, current_)) return std::nullopt;
     return current_;
   }
 
@@ -266,12 +266,6 @@ class ShapeDraw {
     return values.empty() ? now : values[below(stream_, values.size())];
   }
 
-  bool listed() const {
-    bool found = false;
-    for_each_listed(task_, [&](const Workload& w) { found = found || w.values == current_.values; });
-    return found;
-  }
-
   const Task& task_;
   const Variant& variant_;
   const ShapeLimits& limits_;
@@ -291,6 +285,12 @@ ShapeLimits limits_of(const Task& task, std::span<const Workload> workloads, dou
     limits.bytes = std::max(limits.bytes, factor * bytes_of(task, w));
   }
   return limits;
+}
+
+bool is_listed(const Task& task, const Workload& workload) {
+  bool found = false;
+  for_each_listed(task, [&](const Workload& w) { found = found || w.values == workload.values; });
+  return found;
 }
 
 // Those of which every output has a row for each value.

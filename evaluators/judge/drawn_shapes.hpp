@@ -23,6 +23,9 @@ struct ShapeLimits {
 // The greatest flops and bytes among these workloads, times `factor`.
 ShapeLimits limits_of(const Task&, std::span<const Workload>, double factor);
 
+// Whether a list of the task gives this shape (with any dtype).
+bool is_listed(const Task&, const Workload&);
+
 // The least and the greatest value that a drawn shape gives a parameter that is not off: those among the
 // listed values that are not its default, or half and twice the only one. nullopt if it is no amount: a flag,
 // an integer whose listed values are consecutive (a choice among forms), a number that is not optional (drawn

@@ -357,7 +357,8 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
                  : std::optional(
                        similar_rows(workload, oracle, inputs.own(), derive_seed(seed, "similar", drawn++)));
     };
-  const Comparison compared = compare_in_pieces(task_, layout, outputs_, expected);
+  const bool composed = values.composed && !plain && !inputs.from_pool();
+  const Comparison compared = compare_in_pieces(composed ? loose_ : task_, layout, outputs_, expected);
 
   const std::string diagnostics = values_note(values, inputs.mixture());
   if (too_many_unwritten(layout, unwritten))

@@ -55,7 +55,7 @@ Workload rows() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(cuda_check_build)
+BOOST_AUTO_TEST_SUITE(cuda_check_build, *gpu_test::needs_a_gpu())
 
 BOOST_AUTO_TEST_CASE(an_honest_kernel_is_confirmed_with_every_block_run) {
   const Evaluation honest = Judge("softmax").confirm("configs/tasks/softmax/seeds/cuda_naive.cu", rows());

@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(references_that_differ_by_more_than_roundings_are_said_to_w
   const std::string forgets = kDoubles + R"(
 extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t row, double* out) {
   reference_row(args, row, out);
-  if (row >= 2) out[3] += 1.0;
+  if (row >= 2) out[3] += 4.0;
 }
 )";
   const std::string said = controls_of(own, kTight, "controls: {}", forgets);
