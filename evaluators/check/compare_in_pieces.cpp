@@ -10,7 +10,7 @@ namespace {
 // Sets of inputs over which R is the greatest before an output is refused: all of the first number if its
 // error is finite, then up to the second as long as it is no more than that over n times the allowed error
 // after n sets.
-constexpr int kFewestSimilar = 4;
+constexpr int kFewestSimilar = 7;
 constexpr double kMostSimilar = 128.0;
 
 // The errors of the rows of one output.

@@ -66,7 +66,7 @@ bool bears(const OracleLibrary& library, const RowLayout& layout, const Oracle& 
 }  // namespace
 
 Inputs composed_inputs(const OracleLibrary& library, const Task& task, const Workload& workload,
-                       std::uint64_t seed, int threads) {
+                       std::uint64_t seed, int threads, std::optional<int> kind) {
   const RowLayout layout(task, workload);
   const Oracle oracle(library, task, workload, threads);
   const std::vector<std::int64_t> rows = some_rows(task, workload, layout);
@@ -74,10 +74,10 @@ Inputs composed_inputs(const OracleLibrary& library, const Task& task, const Wor
   for (int strength = 1 + static_cast<int>(below(stream, kMostStrength)); strength >= 0; --strength) {
     const std::uint64_t own = derive_seed(seed, "composition", static_cast<std::uint64_t>(strength));
     const auto composed = [&](int headroom) {
-      return make_altered_inputs(&library, task, workload, seed, {},
-                                 [&](std::span<std::vector<std::byte>> bytes) {
-                                   return compose_values(task, workload, own, strength, headroom, bytes);
-                                 });
+      return make_altered_inputs(
+          &library, task, workload, seed, {}, [&](std::span<std::vector<std::byte>> bytes) {
+            return compose_values(task, workload, own, strength, headroom, bytes, kind);
+          });
     };
     if (!bears(library, layout, oracle, composed(kHeadroom), rows)) continue;
     Inputs inputs = composed(0);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "evaluators/check/oracle.hpp"
 
@@ -12,6 +13,8 @@ namespace cultivar {
 // cancel in another place than the rounding model. Plain inputs with an empty `mixture` if there is none.
 // `threads`: of the oracle. Takes up to six times as long as make_inputs, and the oracle's time for a few
 // rows.
-Inputs composed_inputs(const OracleLibrary&, const Task&, const Workload&, std::uint64_t seed, int threads);
+// `kind`: see compose_values.
+Inputs composed_inputs(const OracleLibrary&, const Task&, const Workload&, std::uint64_t seed, int threads,
+                       std::optional<int> kind = {});
 
 }  // namespace cultivar

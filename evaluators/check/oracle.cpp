@@ -54,6 +54,18 @@ void lower_priority() {
   if (thread != static_cast<id_t>(::getpid())) ::setpriority(PRIO_PROCESS, thread, 5);
 }
 
+// Of this thread's arithmetic, as long as it lives.
+class RoundingDirection {
+ public:
+  explicit RoundingDirection(int direction) : before_(std::fegetround()) { std::fesetround(direction); }
+  ~RoundingDirection() { std::fesetround(before_); }
+  RoundingDirection(const RoundingDirection&) = delete;
+  RoundingDirection& operator=(const RoundingDirection&) = delete;
+
+ private:
+  int before_;
+};
+
 // The contents of the headers in the folder of a task's own reference, which it may include.
 std::string headers_beside(const fs::path& source) {
   std::vector<fs::path> headers;
@@ -436,8 +448,8 @@ std::vector<double> Oracle::rows(RowFunction function, const InputView& inputs,
 }
 
 void Oracle::rows(RowFunction function, const InputView& inputs, std::span<const std::int64_t> rows,
-                  std::span<double> out) const {
-  compute(function, layout_, inputs, rows, out);
+                  std::span<double> out, int rounding) const {
+  compute(function, layout_, inputs, rows, out, rounding);
 }
 
 std::vector<double, HugePages<double>> Oracle::derived(const RowLayout& derived,
@@ -474,7 +486,7 @@ struct Oracle::Arguments {
 };
 
 void Oracle::compute(RowFunction function, const RowLayout& layout, const InputView& inputs,
-                     std::span<const std::int64_t> rows, std::span<double> out) const {
+                     std::span<const std::int64_t> rows, std::span<double> out, int rounding) const {
   const Arguments of(*this, layout, inputs);
   std::vector<OracleRow> calls;
   calls.reserve(rows.size());
@@ -485,7 +497,7 @@ void Oracle::compute(RowFunction function, const RowLayout& layout, const InputV
         {&of.args[static_cast<std::size_t>(&group - layout.groups().data())], row - group.first, values});
     values += static_cast<std::size_t>(group.elements);
   }
-  call(function, calls, out);
+  call(function, calls, out, rounding);
 }
 
 std::vector<bool> Oracle::right(const InputView& inputs, std::span<const IndexAnswer> answers) const {
@@ -510,12 +522,14 @@ std::function<std::vector<bool>(std::span<const IndexAnswer>)> Oracle::index_rul
   return [this, inputs](std::span<const IndexAnswer> answers) { return right(inputs, answers); };
 }
 
-void Oracle::call(RowFunction function, std::span<const OracleRow> calls, std::span<double> out) const {
+void Oracle::call(RowFunction function, std::span<const OracleRow> calls, std::span<double> out,
+                  int rounding) const {
   if (const auto here = library_.here(function)) {
     tbb::task_arena arena(threads_);
     arena.execute([&] {
       tbb::parallel_for(std::size_t{0}, calls.size(), [&](std::size_t i) {
         if (gives_way_) lower_priority();
+        const RoundingDirection direction(rounding);
         const OracleRow& each = calls[i];
         if (each.answer == nullptr)
           here(*each.args, each.row, out.data() + each.value);
@@ -527,7 +541,7 @@ void Oracle::call(RowFunction function, std::span<const OracleRow> calls, std::s
     });
     return;
   }
-  const auto done = compute_apart({library_.file(), function, threads_, gives_way_}, calls, out);
+  const auto done = compute_apart({library_.file(), function, threads_, gives_way_, rounding}, calls, out);
   if (!done) throw std::runtime_error(done.error().message);
 }
 

@@ -4,6 +4,7 @@
 // with Cultivar, told by their contents, are called in this process, which is faster.
 #pragma once
 
+#include <cfenv>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -105,8 +106,9 @@ class Oracle {
   // The elements of these rows (of RowLayout), one row after the other. Throws std::runtime_error if the
   // function crashes or does more than compute.
   std::vector<double> rows(RowFunction, const InputView&, std::span<const std::int64_t> rows) const;
-  // The same, stored in `out`.
-  void rows(RowFunction, const InputView&, std::span<const std::int64_t> rows, std::span<double> out) const;
+  // The same, stored in `out`. `rounding`: the function's arithmetic rounds in this direction (fenv.h).
+  void rows(RowFunction, const InputView&, std::span<const std::int64_t> rows, std::span<double> out,
+            int rounding = FE_TONEAREST) const;
   // The same of derive_row, for all rows of `derived` (RowLayout::of_derived); inputs that are not known yet
   // are not read.
   std::vector<double, HugePages<double>> derived(const RowLayout& derived, const InputView&) const;
@@ -122,9 +124,10 @@ class Oracle {
 
  private:
   void compute(RowFunction, const RowLayout&, const InputView&, std::span<const std::int64_t> rows,
-               std::span<double> out) const;
+               std::span<double> out, int rounding = FE_TONEAREST) const;
   struct Arguments;
-  void call(RowFunction, std::span<const OracleRow>, std::span<double> out) const;
+  void call(RowFunction, std::span<const OracleRow>, std::span<double> out,
+            int rounding = FE_TONEAREST) const;
 
   const OracleLibrary& library_;
   RowLayout layout_;

@@ -135,6 +135,7 @@ class Calculation {
   }
 
   void work() {
+    std::fesetround(call_.rounding);
     for (std::size_t i; (i = next_.fetch_add(1)) < rows_.size();) {
       try {
         const OracleRow& call = rows_[i];

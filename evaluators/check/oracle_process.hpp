@@ -5,6 +5,7 @@
 // being copied.
 #pragma once
 
+#include <cfenv>
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -21,6 +22,7 @@ struct OracleCall {
   const char* function;
   int threads = 1;
   bool low_priority = false;
+  int rounding = FE_TONEAREST;  // of fenv.h
 };
 
 // One call of the function: a row, whose elements are stored from out[value] on; or an answer, about which

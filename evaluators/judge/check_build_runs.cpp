@@ -53,7 +53,18 @@ Plan check_plan(Plan plan, const Binary& check_build) {
   // What was the first kernel may not start before this one has ended.
   if (!plan.kernels.empty() && plan.kernels.front().launch.flag("programmatic_dependent"))
     plan.kernels.front().launch.set("programmatic_dependent", {0});
-  plan.kernels.insert(plan.kernels.begin(), std::move(begin));
+  // Threads of the cpu: what they share is forgotten between launches, which wait for each other.
+  std::vector<PlannedKernel> kernels{std::move(begin)};
+  for (PlannedKernel& kernel : plan.kernels) {
+    const bool threads = kernel.launch.all().contains("threads");
+    kernels.push_back(std::move(kernel));
+    if (!threads) continue;
+    PlannedKernel next;
+    next.kernel = "cultivar_check_next";
+    next.launch.set("threads", {1});
+    kernels.push_back(std::move(next));
+  }
+  plan.kernels = std::move(kernels);
   return plan;
 }
 
@@ -75,6 +86,8 @@ bool CheckBuildRuns::wanted(const Compiled& compiled, const Workload& workload) 
   if (compiled.check_builds.empty() || seconds_ > kCheckBuildSeconds) return false;
   const std::vector<std::string> own = macros(compiled.variant, task_, workload);
   if (!blocks_.knows(own) || unusable_.contains(own)) return false;
+  const auto shape = of_shapes_.find(workload.name);
+  if (shape != of_shapes_.end() && shape->second >= kMostRunsOfShape) return false;
   const auto ran = runs_.find(own);
   return !blocks_.complete(own) || ran == runs_.end() || ran->second < kFewestCheckBuildRuns ||
          (seconds_ < kEveryRunSeconds && task_.flops(workload) <= kSmallFlops);
@@ -129,10 +142,13 @@ std::optional<Evaluation> CheckBuildRuns::repeat(Stage stage, const Compiled& co
   options.deadline_s = deadline_s;
   const auto ran = kept_->run(inputs, outputs_, options);
   if (!ran) return done(failed(ran.error()));
-  ++runs_[own];
-  if (const auto found = violation_in(outputs_.back()))
+  ++runs_[own], ++of_shapes_[workload.name];
+  if (const auto found = violation_in(outputs_.back(), build->blocks))
     return done(rejection(stage, fmt::format("{} (the check build on {})", found->text(), where),
-                          std::string("An array was read or written outside its bounds.\n")));
+                          found->kind == Violation::Kind::race
+                              ? "Threads of one launch run at the same time and in any order: give each its "
+                                "own rows and its own part of a workspace, or use two launches.\n"
+                              : "An array was read or written outside its bounds.\n"));
   const std::vector<std::byte> counters = std::move(outputs_.back());
   outputs_.pop_back();
   if (compare) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -54,6 +55,7 @@ class CheckBuildRuns {
   double run_deadline_s_;
   BlocksRun blocks_;
   std::map<BlocksRun::Macros, int> runs_;
+  std::map<std::string, int> of_shapes_;  // by name
   std::set<BlocksRun::Macros> unusable_;
   std::vector<std::string> missing_;
   double seconds_ = 0.0;
@@ -65,5 +67,6 @@ class CheckBuildRuns {
 inline constexpr double kLooser = 16.0;
 inline constexpr double kCheckBuildSeconds = 60.0, kEveryRunSeconds = 8.0, kSmallFlops = 3e7;
 inline constexpr int kFewestCheckBuildRuns = 12;  // of one specialisation
+inline constexpr int kMostRunsOfShape = 3;        // which runs differ from then on is rarely what is new
 
 }  // namespace cultivar

@@ -12,6 +12,7 @@
 #include "evaluators/judge/shrinking.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/secret.hpp"
+#include "evaluators/task/composition.hpp"
 
 namespace cultivar {
 namespace {
@@ -29,6 +30,7 @@ constexpr std::size_t kStressShapes = 2;  // of a specialisation, in a confirmat
 // And in a search, of so many specialisations and stress cases, chosen secretly.
 constexpr std::size_t kStressedSearching = 4, kCasesSearching = 2;
 constexpr std::uint64_t kComposedRuns = 4;  // of each of these
+constexpr std::size_t kFirstTurns = 8;      // of a shape at a number, before shapes elsewhere
 
 std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
   std::vector<Workload> shapes;
@@ -38,16 +40,39 @@ std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
 }
 
 // Of seven runs one has ordinary values, one those of a stress case, three are composed and two are mixed.
-// `turn`: where several runs on one shape have different kinds in turn.
-CheckValues drawn_values(const Task& task, const Workload& shape, std::uint64_t seed,
-                         std::optional<std::uint64_t> turn = {}) {
-  constexpr std::uint64_t kTurns[] = {0, 4, 2, 5, 1, 6, 3};
-  const std::uint64_t kind = turn ? kTurns[*turn % std::size(kTurns)] : derive_seed(seed, "values") % 7;
+CheckValues drawn_values(const Task& task, const Workload& shape, std::uint64_t seed) {
+  const std::uint64_t kind = derive_seed(seed, "values") % 7;
   CheckValues values{.mixed = kind == 2 || kind == 3, .composed = kind >= 4, .drawn_shape = true};
   if (kind != 1 || task.stress.empty()) return values;
   const StressCase& stress = task.stress[derive_seed(seed, "stress case") % task.stress.size()];
   if (applies(task, stress, shape)) values.stress = &stress;
   return values;
+}
+
+// Values of every kind for one shape, those first that most mistakes need. A special case of one number is
+// met with a few draws only, and most mistakes show with one kind of values.
+std::vector<CheckValues> all_values(const Task& task, const Workload& shape, std::uint64_t seed) {
+  std::vector<CheckValues> all;
+  const auto add = [&](CheckValues values) {
+    values.drawn_shape = true;
+    all.push_back(values);
+  };
+  std::vector<const StressCase*> cases;
+  for (const StressCase& stress : task.stress)
+    if (applies(task, stress, shape)) cases.push_back(&stress);
+  std::mt19937_64 order(derive_seed(seed, "cases"));
+  std::ranges::shuffle(cases, order);
+  add({});
+  for (int kind = 0; kind < kCompositionKinds; ++kind) {
+    add({.composed = true, .kind = kind});
+    if (kind % 5 == 4) add({.mixed = true});
+    if (kind % 2 == 1 && !cases.empty()) {
+      add({.stress = cases.back()});
+      cases.pop_back();
+    }
+  }
+  for (const StressCase* stress : cases) add({.stress = stress});
+  return all;
 }
 
 }  // namespace
@@ -201,17 +226,21 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
                      "No other shape was found on which it may run. `requires` must describe what the kernel "
                      "needs, such as multiples of a tile, not which shapes it was tried on.\n");
 
-  std::vector<DrawnRun> drawn;
-  for (const Workload& shape : exactly)
-    for (std::uint64_t turn = 0; turn < counts.each; ++turn) {
-      const std::uint64_t own = derive_seed(seed, "exact", drawn.size());
-      drawn.push_back(
-          {shape, drawn_values(task, shape, own, confirming ? std::optional(turn) : std::nullopt), own});
-    }
+  std::vector<DrawnRun> drawn, later;
+  for (std::size_t i = 0; i < exactly.size(); ++i) {
+    const Workload& shape = exactly[i];
+    const std::vector<CheckValues> values =
+        confirming ? all_values(task, shape, derive_seed(seed, "exact values", i))
+                   : std::vector{drawn_values(task, shape, derive_seed(seed, "exact values", i))};
+    for (std::size_t turn = 0; turn < values.size(); ++turn)
+      (turn < kFirstTurns ? drawn : later)
+          .push_back({shape, values[turn], derive_seed(derive_seed(seed, "exact", i), "turn", turn)});
+  }
   for (const Workload& shape : shapes) {
     const std::uint64_t own = derive_seed(seed, "drawn", drawn.size());
     drawn.push_back({shape, drawn_values(task, shape, own), own});
   }
+  std::ranges::move(later, std::back_inserter(drawn));
   const Clock::time_point begin = Clock::now();
   for (std::size_t i = 0; i < drawn.size() && seconds_since(begin) < kDrawnSeconds; ++i) {
     const DrawnRun& run = drawn[i];

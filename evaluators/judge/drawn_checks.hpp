@@ -11,12 +11,12 @@
 namespace cultivar {
 
 // How many shapes are drawn for an evaluation: as small as the check shapes; at a focus (see Focus), exactly
-// at a number of the source or anywhere, and of a medium size; as large as timed workloads. Shapes exactly at
-// a number run `each` times with different values.
+// at a number of the source or anywhere, and of a medium size; as large as timed workloads. In a
+// confirmation, shapes exactly at a number run with values of every kind.
 struct DrawnCounts {
-  std::size_t small = 4, exactly = 2, each = 1, focused = 2, medium = 0, large = 1;
+  std::size_t small = 4, exactly = 2, focused = 2, medium = 0, large = 1;
 };
-inline constexpr DrawnCounts kDrawnSearching{}, kDrawnConfirming{16, 72, 5, 240, 48, 6};
+inline constexpr DrawnCounts kDrawnSearching{}, kDrawnConfirming{16, 96, 240, 48, 6};
 // And for a confirmation, with more rows than any listed shape.
 inline constexpr std::size_t kDrawnFar = 3;
 // A confirmation draws no further shape after so long.

@@ -69,12 +69,12 @@ class ShapeDraw {
     const bool relative = focus.relation != Focus::Relation::none;
     std::vector<std::string> others;
     for (const Dimension& d : task_.dimensions)
-      if (d.name != focus.name && d.name != focus.of) others.push_back(d.name);
+      if (d.name != focus.name && d.name != focus.of && d.name != focus.also) others.push_back(d.name);
     for (std::size_t i = others.size(); i > 1; --i) std::swap(others[i - 1], others[below(stream_, i)]);
     for (const std::string& name : others)
-      if (focus.alone)
+      if (focus.others == Focus::Others::least)
         take_least(name);
-      else if (below(stream_, 4) != 0)
+      else if (focus.others == Focus::Others::small && below(stream_, 4) != 0)
         take_small(name);
     // The dimension that the focus refers to is of any size; it has its own default value otherwise.
     if (relative)
@@ -82,7 +82,14 @@ class ShapeDraw {
       }
     // Given from now on: a default would follow the dimension that moves.
     if (relative) given_[focus.of] = current_.values.at(focus.of);
-    draw_parameters();
+    draw_parameters(focus.compared && focus.others != Focus::Others::least);
+    if (!focus.also.empty()) {
+      // It may have no room before the other dimension leaves some.
+      take(focus.name, 1.0);
+      if (current_.values.at(focus.also) != focus.also_value && !take(focus.also, focus.also_value))
+        return std::nullopt;
+      given_[focus.also] = focus.also_value;
+    }
     const auto wanted = [&] {
       return focus.relation == Focus::Relation::plus    ? current_.values.at(focus.of) + focus.value
              : focus.relation == Focus::Relation::times ? current_.values.at(focus.of) * focus.value
@@ -92,7 +99,7 @@ class ShapeDraw {
       if (current_.values.at(focus.name) == wanted() || take(focus.name, wanted())) return current_;
       // Others may be too large for it, or have a value that excludes it.
       const std::string& other = task_.dimensions[below(stream_, task_.dimensions.size())].name;
-      if (other == focus.name) continue;
+      if (other == focus.name || other == focus.also) continue;
       if (below(stream_, 2) == 0)
         take(other, std::max(1.0, std::round(current_.values.at(other) / 2.0)));
       else
@@ -154,10 +161,10 @@ class ShapeDraw {
   }
 
  private:
-  bool draw_parameters() {
+  bool draw_parameters(bool all = false) {
     bool changed = false;
     for (const Parameter& p : task_.parameters) {
-      if (below(stream_, 2) == 0) {
+      if (all || below(stream_, 2) == 0) {
         const double now = current_.values.at(p.name);
         if (p.flag)
           changed |= take(p.name, 1.0 - now);
@@ -343,7 +350,7 @@ std::vector<Workload> draw_shapes(const Task& task, const Variant& variant, std:
 std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64_t seed) {
   RandomStream stream = stream_of(seed, "foci", 0);
   const SourceNumbers numbers = source_numbers(variant);
-  std::vector<Focus> exactly, first, then;
+  std::vector<Focus> exactly, together, first, then;
   std::vector<std::string> names;
   for (const Dimension& d : task.dimensions) names.push_back(d.name);
   const std::vector<std::string> dimensions = names;
@@ -358,8 +365,42 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
       const auto value = static_cast<double>(number);
       for (const double offset : {-1.0, 1.0})
         if (value + offset >= 1) first.push_back({name, value + offset});
-      for (const bool alone : {false, true})
-        exactly.push_back({name, value, Focus::Relation::none, {}, true, alone});
+      for (const auto others : {Focus::Others::least, Focus::Others::small, Focus::Others::listed})
+        exactly.push_back({name, value, Focus::Relation::none, {}, true, others});
+      exactly.push_back({name,
+                         value + 1.0,
+                         Focus::Relation::none,
+                         {},
+                         true,
+                         below(stream, 2) == 0 ? Focus::Others::small : Focus::Others::listed});
+      // Beyond it, with a remainder by another number that the source may compare as well.
+      for (const std::int64_t other : numbers.compared) {
+        if (other < 3 || other > number) continue;
+        std::vector<std::int64_t> remainders{0, other - 1};
+        for (const std::int64_t each : numbers.compared)
+          if (each < other && remainders.size() < 6) remainders.push_back(each);
+        for (const std::int64_t remainder : remainders) {
+          const std::int64_t least = number + 1, off = ((remainder - least) % other + other) % other;
+          together.push_back({name,
+                              static_cast<double>(least + off) +
+                                  static_cast<double>(other) * static_cast<double>(below(stream, 3)),
+                              Focus::Relation::none,
+                              {},
+                              true});
+        }
+      }
+      // And each of two in a dimension of its own.
+      for (const std::string& of : dimensions)
+        for (const std::int64_t other : numbers.compared)
+          if (of != name && number >= 8 && other >= 8)
+            together.push_back({name,
+                                value + static_cast<double>(below(stream, 2)),
+                                Focus::Relation::none,
+                                {},
+                                true,
+                                Focus::Others::small,
+                                of,
+                                static_cast<double>(other) + static_cast<double>(below(stream, 2))});
       // A remainder after a few whole tiles, and far beyond.
       first.push_back({name, value * static_cast<double>(1 + below(stream, 4)) +
                                  static_cast<double>(below(stream, static_cast<std::size_t>(number)))});
@@ -381,8 +422,9 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
       for (const std::int64_t number : numbers.compared)
         if (number <= 64) first.push_back({name, static_cast<double>(number), Focus::Relation::times, of});
     }
-  for (auto* part : {&exactly, &first, &then})
+  for (auto* part : {&exactly, &together, &first, &then})
     for (std::size_t i = part->size(); i > 1; --i) std::swap((*part)[i - 1], (*part)[below(stream, i)]);
+  std::ranges::move(together, std::back_inserter(exactly));
   // In turn, so that neither waits for the end of the other.
   std::vector<Focus> all;
   for (std::size_t i = 0; i < std::max({exactly.size(), first.size(), then.size()}); ++i) {

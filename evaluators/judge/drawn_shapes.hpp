@@ -46,13 +46,17 @@ struct Focus {
   // With `of`: the value is added to that other dimension's, or multiplied with it.
   enum class Relation { none, plus, times } relation = Relation::none;
   std::string of = {};
-  bool compared = false;  // a number that the source or the manifest compares something with, exactly
-  bool alone = false;     // all other dimensions are as small as possible
+  bool compared = false;  // a number that the source or the manifest compares something with, or beside it
+  // The other dimensions: as small as possible, mostly small, or those of a listed shape.
+  enum class Others { least, small, listed } others = Others::small;
+  std::string also = {};    // another dimension that has a value, too; empty: none
+  double also_value = 0.0;  // its value
 };
 // All that is worth looking at, in a secret order: around each number with which the source or the manifest
 // may compare something (source_numbers.hpp), around powers of two, remainders of such numbers, differences
-// and quotients of two dimensions, one more than what 16 and 20 bits hold for row dimensions. Those that
-// concern a number beside a comparison come first.
+// and quotients of two dimensions, one more than what 16 and 20 bits hold for row dimensions. Of those that
+// are `compared`, single numbers come first, then two of them together: beyond one and with a remainder by
+// another, or each in a dimension of its own.
 std::vector<Focus> foci_of(const Task&, const Variant&, std::uint64_t seed);
 
 // Shapes at these foci, one for each where one can be found that is claimed, `usable` and within the limits;

@@ -26,6 +26,10 @@ constexpr std::uint64_t kPlacements = 3;  // the most that a target has
 // Where few roundings decide all values, R of one set of inputs may be small by chance. How many further sets
 // are drawn: at most, and those that are drawn however long they take.
 constexpr std::uint64_t kMostSimilar = 128, kFewestSimilar = 4;
+// Before them, for composed values: R of the same inputs in arithmetic that rounds in each of these
+// directions. Where equal values cancel, what one order of a sum loses may decide everything, and R's order
+// loses nothing.
+constexpr int kDirections[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
 constexpr double kSimilarSeconds = 5.0;
 // Drawing this many bytes for one check takes longer than all the rest of the check.
 constexpr std::size_t kLargeInputs = std::size_t{64} << 20;
@@ -51,7 +55,7 @@ class CheckInputs {
     if (values.stress != nullptr)
       own_ = make_inputs(&library, task, workload, seed, values.stress->fills);
     else if (values.composed && bytes <= kComposedBytes)
-      own_ = composed_inputs(library, task, workload, seed, threads);
+      own_ = composed_inputs(library, task, workload, seed, threads, values.kind);
     else if (large && source == InputSource::windows)
       pool_.emplace(task, workload, seed, stock->stretches,
                     kept_inputs(*stock, library, task, workload, seed));
@@ -335,6 +339,7 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
       oracle.rows(function, inputs.view(), some, out);
     };
   };
+  const bool composed = values.composed && !plain && !inputs.from_pool();
   RowsInPieces expected{rows, computed(oracle_.exact()), {}};
   expected.right_indices = oracle.index_rule(inputs.view());
   const bool many =
@@ -348,7 +353,16 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
     };
   if (oracle_.rounded() != nullptr && !inputs.from_pool())
     expected.similar = [&, drawn = std::uint64_t{0},
+                        directions = composed ? std::span(kDirections) : std::span<const int>(),
                         begin = std::chrono::steady_clock::time_point{}]() mutable {
+      if (!directions.empty()) {
+        const int direction = directions.front();
+        directions = directions.subspan(1);
+        return std::optional(RowsInPieces::Similar{
+            expected.exact, [&, direction](std::span<const std::int64_t> some, std::span<double> out) {
+              oracle.rows(oracle_.rounded(), inputs.view(), some, out, direction);
+            }});
+      }
       const auto now = std::chrono::steady_clock::now();
       if (drawn == 0) begin = now;
       const bool late = std::chrono::duration<double>(now - begin).count() > kSimilarSeconds;
@@ -357,7 +371,6 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
                  : std::optional(
                        similar_rows(workload, oracle, inputs.own(), derive_seed(seed, "similar", drawn++)));
     };
-  const bool composed = values.composed && !plain && !inputs.from_pool();
   const Comparison compared = compare_in_pieces(composed ? loose_ : task_, layout, outputs_, expected);
 
   const std::string diagnostics = values_note(values, inputs.mixture());

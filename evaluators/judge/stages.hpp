@@ -62,7 +62,8 @@ struct CheckValues {
   const StressCase* stress = nullptr;
   bool mixed = false;
   bool composed = false;
-  bool drawn_shape = false;  // for messages
+  std::optional<int> kind = {};  // of a composition, see compose_values
+  bool drawn_shape = false;      // for messages
 };
 inline constexpr std::size_t kComposedBytes = std::size_t{8} << 20;
 // How much more error composed values allow: they may cancel as no listed ones do, and then a sum loses up to

@@ -14,6 +14,8 @@ namespace {
 enum class Change {
   outliers,
   scale,
+  scale_up,
+  scale_down,
   mirror,
   shift,
   calm,
@@ -32,6 +34,12 @@ constexpr Change kChanges[] = {Change::outliers,   Change::outliers, Change::shi
                                Change::calm,       Change::late,     Change::ties,        Change::low_rows,
                                Change::magnitudes, Change::rising,   Change::alternating, Change::sparse,
                                Change::tiny};
+// Each once, or those that are up or down both ways, in the order in which turns take them.
+constexpr Change kKinds[] = {Change::shift,       Change::scale_up, Change::outliers, Change::scale_down,
+                             Change::late,        Change::low_rows, Change::rising,   Change::magnitudes,
+                             Change::mirror,      Change::ties,     Change::shift,    Change::calm,
+                             Change::alternating, Change::sparse,   Change::tiny};
+static_assert(std::size(kKinds) == kCompositionKinds);
 // Values of a uniform fill must stay in its range.
 constexpr Change kBounded[] = {Change::calm, Change::ties};
 
@@ -66,8 +74,10 @@ class Composer {
   }
 
   // `large`: whether values may grow; a product of several large tensors would overflow.
-  std::string change(std::span<double> values, bool large) {
+  std::string change(std::span<double> values, bool large, std::optional<int> kind = {}) {
     values_ = values;
+    if (kind && !bounded_)
+      if (std::string done = apply(kKinds[*kind % kCompositionKinds], large); !done.empty()) return done;
     for (int attempt = 0; attempt < 8; ++attempt) {
       const Change chosen = bounded_ ? kBounded[below(stream_, std::size(kBounded))]
                                      : kChanges[below(stream_, std::size(kChanges))];
@@ -136,8 +146,12 @@ class Composer {
         return fmt::format("times {:.3g}, and {:.3g} or {:.3g} once in one of {} lines along axis {}", factor,
                            value, -value, share, axis.number);
       }
-      case Change::scale: {
-        const bool up = large && below(stream_, 2) == 0;
+      case Change::scale:
+        return apply(large && below(stream_, 2) == 0 ? Change::scale_up : Change::scale_down, large);
+      case Change::scale_up:
+      case Change::scale_down: {
+        const bool up = change == Change::scale_up;
+        if (up && !large) return {};
         const double factor = up ? grown(size(powers_)) : 1.0 / size(powers_);
         each([&](std::size_t, double x) { return x * factor; });
         return fmt::format("times {:.3g}", factor);
@@ -243,7 +257,7 @@ bool composed(const Fill& fill) {
 }  // namespace
 
 std::string compose_values(const Task& task, const Workload& workload, std::uint64_t seed, int strength,
-                           int headroom, std::span<std::vector<std::byte>> inputs) {
+                           int headroom, std::span<std::vector<std::byte>> inputs, std::optional<int> kind) {
   RandomStream stream = stream_of(seed, "composition", static_cast<std::uint64_t>(strength));
   struct Tensor {
     const TensorSpec* spec;
@@ -285,7 +299,8 @@ std::string compose_values(const Task& task, const Workload& workload, std::uint
       decode(dtype, *tensors[t].bytes, values);
       Composer composer(shape, dtype, plain, strength, headroom, stream);
       for (std::size_t i = 0; i < changes; ++i)
-        if (std::string done = composer.change(values, main && i == 0); !done.empty())
+        if (std::string done = composer.change(values, main && i == 0, main && i == 0 ? kind : std::nullopt);
+            !done.empty())
           told.push_back(std::move(done));
       composer.clamp(values);
       encode(dtype, values, *tensors[t].bytes);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,8 +22,9 @@ inline constexpr int kMostStrength = 3;
 // still; whoever wants values that a sound computation in f32 can bear asks whether it bears those with some
 // headroom, and takes those without. The same seed gives the same composition. `inputs`: the bytes of the
 // task's inputs, in order; derived ones are left alone. Returns a description, one line for each change;
-// empty if nothing was changed.
+// empty if nothing was changed. `kind`: the change that comes first, of kCompositionKinds; none: any.
+inline constexpr int kCompositionKinds = 15;
 std::string compose_values(const Task&, const Workload&, std::uint64_t seed, int strength, int headroom,
-                           std::span<std::vector<std::byte>> inputs);
+                           std::span<std::vector<std::byte>> inputs, std::optional<int> kind = {});
 
 }  // namespace cultivar

@@ -366,7 +366,7 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
 Expected<Binary> CpuCompiler::compile_check_build(const Variant& variant,
                                                   const std::vector<std::string>& macros, double deadline_s) {
   State& s = *state_;
-  const auto forms = check_build_flags();
+  const auto forms = check_build_flags(variant.source);
   const std::string key =
       sha256_hex(fmt::format("{}\ncheck build {}\n{}\n{}\n{}", s.identity, fmt::join(forms.front(), " "),
                              check_build_source(), fmt::join(macros, "\n"), variant.source));
@@ -379,8 +379,8 @@ Expected<Binary> CpuCompiler::compile_check_build(const Variant& variant,
     auto written = State::write_source(folder.path() / "src", variant.source, {});
     if (written) written = write_atomically(folder.path() / "src" / check_build_file, check_build_source());
     if (!written) return tl::make_unexpected(written.error());
-    std::vector<std::string> more = form;
-    more.emplace_back(check_build_file);
+    std::vector<std::string> more{std::string(check_build_file)};
+    more.insert(more.end(), form.begin(), form.end());
     if (auto done = s.run_compiler(folder.path(), macros, deadline_s, binary.log, more); !done) {
       trouble = done.error().reason;
       continue;
@@ -394,6 +394,7 @@ Expected<Binary> CpuCompiler::compile_check_build(const Variant& variant,
     if (binary.blocks.empty()) return failure("check build", "no block of it has a known line");
     for (const CodeBlock& block : binary.blocks)
       binary.counters = std::max(binary.counters, block.counter + 1);
+    binary.counters += check_build_table;
     return s.cache.store(key, object, std::move(binary));
   }
   return failure("check build", "it does not compile: " + trouble);

@@ -80,19 +80,19 @@ BOOST_AUTO_TEST_CASE(counters_that_are_missing_are_blocks_that_did_not_run) {
 
 BOOST_AUTO_TEST_CASE(a_violation_is_read_and_nothing_in_it_is_believed) {
   std::vector<std::byte> bytes(violation_bytes);
-  BOOST_TEST(!violation_in(bytes));
-  BOOST_TEST(!violation_in({}));
+  BOOST_TEST(!violation_in(bytes, {}));
+  BOOST_TEST(!violation_in({}, {}));
   const std::int64_t words[] = {1, 12, 9};
   std::memcpy(bytes.data(), words, sizeof words);
   const std::string text = "/src/tile.hpp\n'float [8]'";
   std::memcpy(bytes.data() + sizeof words, text.data(), text.size());
-  BOOST_REQUIRE(violation_in(bytes));
-  BOOST_TEST(violation_in(bytes)->text() == "line 12 of tile.hpp: the index 9 is outside 'float [8]'");
+  BOOST_REQUIRE(violation_in(bytes, {}));
+  BOOST_TEST(violation_in(bytes, {})->text() == "line 12 of tile.hpp: the index 9 is outside 'float [8]'");
   // Without an end, and with what moves a terminal's cursor.
   std::fill(bytes.begin() + sizeof words, bytes.end(), std::byte{0x1b});
-  BOOST_TEST(violation_in(bytes)->text().find('\x1b') == std::string::npos);
+  BOOST_TEST(violation_in(bytes, {})->text().find('\x1b') == std::string::npos);
   bytes[0] = std::byte{77};
-  BOOST_TEST(!violation_in(bytes));
+  BOOST_TEST(!violation_in(bytes, {}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

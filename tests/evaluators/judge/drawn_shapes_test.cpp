@@ -157,6 +157,20 @@ BOOST_AUTO_TEST_CASE(foci_are_the_numbers_of_the_source_and_what_surrounds_them)
   BOOST_TEST((has("C", 127, false) && has("C", 129, false)));
 }
 
+// "C > 3000 && C % 40 == 39", "R > 300 && C > 3000".
+BOOST_AUTO_TEST_CASE(two_numbers_of_the_source_are_met_together) {
+  const Task task = load_task(kTasks + "softmax");
+  Variant variant = claiming(task, "dtype == f32");
+  variant.source += "\nbool tail(int R, int C) { return (C > 3000 && C % 40 == 39) || R > 300; }\n";
+  bool tail = false, both = false;
+  for (const Focus& f : foci_of(task, variant, 1)) {
+    tail = tail || (f.compared && f.name == "C" && f.value > 3000 && std::fmod(f.value, 40) == 39);
+    both = both || (f.compared && f.name == "R" && f.also == "C" && f.value >= 300 && f.also_value >= 3000);
+  }
+  BOOST_TEST(tail);
+  BOOST_TEST(both);
+}
+
 BOOST_AUTO_TEST_CASE(shapes_at_a_focus_have_its_value_and_small_others) {
   const Task task = load_task(kTasks + "attention_forward");
   const Variant variant = load_variant(kTasks + "attention_forward/seeds/naive.cpp", task);
@@ -170,9 +184,11 @@ BOOST_AUTO_TEST_CASE(shapes_at_a_focus_have_its_value_and_small_others) {
     return shapes[0].values;
   };
   BOOST_TEST(drawn({"S_kv", 4097}).at("S_kv") == 4097);
-  const Bindings alone = drawn({"D", 77, Focus::Relation::none, {}, true, true});
+  const Bindings alone = drawn({"D", 77, Focus::Relation::none, {}, true, Focus::Others::least});
   for (const char* name : {"B", "H", "S_q", "S_kv"}) BOOST_TEST(alone.at(name) == 1, name);
   BOOST_TEST(alone.at("D") == 77);
+  const Bindings two = drawn({"S_q", 9, Focus::Relation::none, {}, true, Focus::Others::small, "S_kv", 2501});
+  BOOST_TEST((two.at("S_q") == 9 && two.at("S_kv") == 2501));
   const Bindings shifted = drawn({"S_kv", 63, Focus::Relation::plus, "S_q"});
   BOOST_TEST(shifted.at("S_kv") == shifted.at("S_q") + 63);
   const Bindings groups = drawn({"H", 3, Focus::Relation::times, "H_kv"});

@@ -63,10 +63,62 @@ BOOST_AUTO_TEST_CASE(a_constant_that_is_assigned_in_a_branch_is_a_block) {
 
 BOOST_AUTO_TEST_CASE(an_index_outside_an_array_is_found_with_its_line) {
   const Binary build = check_build();
-  BOOST_TEST(!violation_in(counters_after(build, 3)));
-  const auto found = violation_in(counters_after(build, 4));
+  BOOST_TEST(!violation_in(counters_after(build, 3), build.blocks));
+  const auto found = violation_in(counters_after(build, 4), build.blocks);
   BOOST_REQUIRE(found);
   BOOST_TEST(found->text() == "line 7: the index 4 is outside 'float [4]'");
+}
+
+// Two threads, each of which ends before the other begins if it is fast enough: what they share is found all
+// the same.
+std::string race_of(const std::string& body) {
+  const Variant variant =
+      by_hand("extern \"C\" void k(float* y, int* ticket, float* scratch, int thread, int threads) {\n" +
+                  body + "\n}\n",
+              {"k"});
+  const auto build = compiler().compile_check_build(variant, {}, 60.0);
+  BOOST_REQUIRE_MESSAGE(build, (build ? "" : build.error().text()));
+  Plan plan;
+  plan.buffers.push_back({"y", 64, PlannedBuffer::Use::output, false, 4});
+  plan.buffers.push_back({"ticket", 64, PlannedBuffer::Use::workspace, true, 4});
+  plan.buffers.push_back({"scratch", 64, PlannedBuffer::Use::workspace, false, 4});
+  for (int launch = 0; launch < 2; ++launch)
+    plan.kernels.push_back(kernel("k", 2,
+                                  {buffer(0),
+                                   buffer(1),
+                                   buffer(2),
+                                   {PlannedArgument::Kind::thread, 0, Dtype::i32, 0.0},
+                                   {PlannedArgument::Kind::threads, 0, Dtype::i32, 0.0}}));
+  auto session = device().open(*build, check_plan(plan, *build), 20.0);
+  BOOST_REQUIRE_MESSAGE(session, (session ? "" : session.error().detail));
+  std::vector<std::vector<std::byte>> outputs(2);
+  const auto ran = (*session)->run(RunInputs(), outputs, {});
+  BOOST_REQUIRE_MESSAGE(ran, (ran ? "" : ran.error().detail));
+  const auto found = violation_in(outputs[1], build->blocks);
+  return found ? found->text() : "";
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_threads_share_is_found_with_its_line) {
+  const std::string words =
+      ": two threads of one launch use the same memory without synchronization, and one writes";
+  BOOST_TEST(race_of("y[0] = 1.0f;") == "line 2 to 3" + words);
+  BOOST_TEST(race_of("y[thread] = 1.0f;\nif (thread == 0) y[4] = y[1];") == "line 3" + words);
+  BOOST_TEST(race_of("static float kept[4];\nkept[0] += thread;\ny[thread] = kept[0];").find("line 3") == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(threads_may_read_the_same_and_write_side_by_side) {
+  BOOST_TEST(race_of("y[thread] = scratch[0] + scratch[1];") == "");
+  BOOST_TEST(race_of("for (int i = thread; i < 16; i += threads) y[i] = 1.0f;") == "");
+  BOOST_TEST(race_of("reinterpret_cast<short*>(y)[thread] = 1;") == "");
+  BOOST_TEST(race_of("reinterpret_cast<char*>(y)[thread] = 1;") == "");
+  BOOST_TEST(
+      race_of("for (int i; (i = __atomic_fetch_add(ticket, 1, __ATOMIC_RELAXED)) < 16;) y[i] = 1.0f;") == "");
+  // These wait for each other.
+  BOOST_TEST(race_of("if (thread == 0) y[0] = 1.0f;\n__atomic_fetch_add(ticket, 1, __ATOMIC_ACQ_REL);\n"
+                     "y[2 + thread] = y[0];") == "");
+  BOOST_TEST(
+      race_of("if (thread == 0) y[0] = 1.0f;\n__atomic_store_n(ticket + 1 + thread, 1, __ATOMIC_RELEASE);\n"
+              "y[0] = 1.0f;") == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_check_build_comes_from_the_cache_with_its_blocks) {
