@@ -365,14 +365,11 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
       const auto value = static_cast<double>(number);
       for (const double offset : {-1.0, 1.0})
         if (value + offset >= 1) first.push_back({name, value + offset});
-      for (const auto others : {Focus::Others::least, Focus::Others::small, Focus::Others::listed})
+      for (const auto others : {Focus::Others::least, Focus::Others::small, Focus::Others::listed}) {
         exactly.push_back({name, value, Focus::Relation::none, {}, true, others});
-      exactly.push_back({name,
-                         value + 1.0,
-                         Focus::Relation::none,
-                         {},
-                         true,
-                         below(stream, 2) == 0 ? Focus::Others::small : Focus::Others::listed});
+        if (below(stream, 3) != 0)
+          exactly.push_back({name, value + 1.0, Focus::Relation::none, {}, true, others});
+      }
       // Beyond it, with a remainder by another number that the source may compare as well.
       for (const std::int64_t other : numbers.compared) {
         if (other < 3 || other > number) continue;

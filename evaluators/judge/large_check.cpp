@@ -21,7 +21,9 @@ constexpr std::int64_t kLeastPeriod = std::int64_t{16} << 20, kMostPeriod = std:
 constexpr std::int64_t kLeastRow = 128;  // elements of the largest tensor; smaller rows take too long
 constexpr double kMostFlops = 8e10;
 constexpr double kComparedFlops = 5e7;
-constexpr double kSecondsOfRun = 10.0;
+// Beyond the deadline of other runs: on a busy machine 2^31 elements take several times as long as on an idle
+// one, and the kernel has ended in all runs before this one.
+constexpr double kSecondsOfRun = 45.0;
 constexpr std::uint64_t kMostMemory = std::uint64_t{512} << 20;  // of all buffers of a plan
 
 std::int64_t elements_of(const Task& task, const TensorSpec& tensor, const Workload& workload) {
@@ -196,19 +198,18 @@ LargeCheck check_large(const CascadeSite& site, const Compiled& compiled, std::u
   const auto plan = make_plan(compiled.variant, site.task, shape->workload, site.device.facts());
   const Binary* const binary = compiled.binary(macros(compiled.variant, site.task, shape->workload));
   if (!plan || binary == nullptr || stored_bytes(*plan, repetitions) > kMostMemory) return result;
-  const double seconds = std::min(site.run_deadline_s, kSecondsOfRun);
   bool opened = false;
   // Rows of the repeated part are written many times, by several threads at once, and a kernel may keep
   // intermediate values in its output: there a right kernel may leave wrong values. The last rows have memory
   // of their own.
   const std::int64_t rows = RowLayout(site.task, shape->distinct).rows();
   Checker checker(site.device, site.task, site.oracle,
-                  {.run_deadline_s = seconds,
+                  {.run_deadline_s = kSecondsOfRun,
                    .oracle_flops = kComparedFlops,
                    .awaited = true,
                    .first_row = rows / (shape->period + shape->tail) * shape->period});
   checker.open_with([&]() -> tl::expected<std::unique_ptr<Session>, Evaluation> {
-    auto session = site.device.open_repeating(*binary, *plan, repetitions, seconds);
+    auto session = site.device.open_repeating(*binary, *plan, repetitions, kSecondsOfRun);
     opened = session.has_value();
     site.progress({Stage::confirm, {}, "confirm " + shape->workload.name});
     if (!session)

@@ -65,7 +65,7 @@ struct CheckValues {
   std::optional<int> kind = {};  // of a composition, see compose_values
   bool drawn_shape = false;      // for messages
 };
-inline constexpr std::size_t kComposedBytes = std::size_t{8} << 20;
+inline constexpr std::size_t kComposedBytes = std::size_t{16} << 20;
 // How much more error composed values allow: they may cancel as no listed ones do, and then a sum loses up to
 // twenty times more in one order than in another, of which R knows one or two.
 inline constexpr double kComposedFactor = 8.0;

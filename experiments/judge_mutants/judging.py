@@ -165,7 +165,7 @@ def table(args):
         results = {i: r for i, r in results.items() if i in scored}
     print("%-36s %7s %8s %8s %8s %9s  %s" % ("kind", "judged", "refused", "in one", "accepted", "undecided", "refused"))
     totals = [0] * 5
-    for kind in mutants.KINDS:
+    for kind in mutants.KINDS + mutants.FURTHER_KINDS:
         of_kind = [r for i, r in results.items() if kinds.get(i) == kind]
         refused = sum(any(e["accepted"] is False for e in r) for r in of_kind)
         at_once = sum(r[0]["accepted"] is False for r in of_kind)

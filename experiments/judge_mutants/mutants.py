@@ -41,10 +41,11 @@ SEED = "cultivar judge mutants 2026"
 COMMIT = "54e2c4e4"  # the kernels that are changed
 KINDS = ["special", "beyond", "infinities", "remainder", "parameter", "rescaling", "uninitialised", "races", "range", "accuracy",
          "tunables", "stale"]
+FURTHER_KINDS = ["registers"]  # of cuda, drawn only if they are named
 WORDS = {"special": "a special path for one size or layout", "beyond": "beyond a size", "infinities": "infinities and huge values",
          "remainder": "remainders of tiles", "parameter": "a parameter misread", "rescaling": "rescaling",
          "uninitialised": "uninitialised", "races": "races", "range": "a range of values", "accuracy": "accuracy",
-         "tunables": "tunables", "stale": "stale state"}
+         "tunables": "tunables", "stale": "stale state", "registers": "arrays of registers"}
 # Evaluations are cheap where little is timed: this set of the task instead of `cpu_quick`.
 WORKLOADS = {"matmul": "cpu_quick", "rope": "cpu_quick", "cross_entropy": "cpu_quick", "linear": "cpu_quick",
              "rmsnorm_backward": "cpu_quick", "row_reduce": "cpu_quick"}
@@ -117,7 +118,15 @@ def operator_table(target):
         import operators_values
         return operators_values.OPERATORS
     import operators_cuda
-    return operators_cuda.OPERATORS
+    return dict(operators_cuda.OPERATORS, **{k: v for more in operators_cuda.FURTHER.values() for k, v in more.items()})
+
+
+def drawn_operators(target, kinds):
+    """Those of kinds that are drawn only if they are named come only then."""
+    if target == "cpu":
+        return list(operator_table(target))
+    import operators_cuda
+    return list(operators_cuda.OPERATORS) + [name for kind, more in operators_cuda.FURTHER.items() if kind in kinds for name in more]
 
 
 def places_of(kernel, task, operator, source, target):
@@ -188,7 +197,7 @@ def scaled(task):
 
 def make(args):
     rng = random.Random("%s/%s%s" % (SEED, args.target, "/" + args.more if args.more else ""))
-    candidates = {k: {} for k in KINDS}  # kind -> kernel -> list
+    candidates = {k: {} for k in KINDS + FURTHER_KINDS}  # kind -> kernel -> list
     for kernel, task_name in kernels(args.target):
         source = base_text(kernel)
         task = tf.parse_yaml((TASKS / task_name / "task.yaml").read_text())
@@ -196,7 +205,7 @@ def make(args):
         sets = ["cpu_quick", "cpu_holdout"] if args.target == "cpu" else ["quick", "gpu", "holdout"]
         listed = guards.listed_workloads(task, sets)
         tunables = manifest.get("tunables") or {}
-        for operator in operator_table(args.target):
+        for operator in drawn_operators(args.target, args.kinds):
             for n, place in enumerate(places_of(kernel, task_name, operator, source, args.target)):
                 if args.kinds and place.kind not in args.kinds:
                     continue
@@ -264,7 +273,7 @@ def make(args):
     for i, entry in enumerate(chosen):
         entry["id"] = "%s%04d" % (args.target, i + len(before))
     write_lines(mutants_file(args.target), before + chosen)
-    counts = {k: sum(e["kind"] == k for e in chosen) for k in KINDS}
+    counts = {k: sum(e["kind"] == k for e in chosen) for k in KINDS + FURTHER_KINDS}
     print("%d mutants of %d kernels: %s" % (len(chosen), len({e["kernel"] for e in chosen}),
                                             ", ".join("%s %d" % (k, n) for k, n in counts.items())))
 

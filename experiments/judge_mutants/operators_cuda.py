@@ -228,6 +228,27 @@ def value_of_last_row(source, task, rng):
             (m.group(1), m.group(1), m.group(2)) + (m.group(1),) * 5), "stale")
 
 
+def register_bound(source, task, rng):
+    """An array of registers is read or written beyond its end: by its own loop, or by an index that is one too large."""
+    for f in o.functions(source):
+        begin, end = f[1], f[2]
+        text = o.code_mask(source)[begin:end]
+        arrays = {}
+        for m in re.finditer(r"(?<!__shared__ )(?<!extern )\b(?:float2|float4|float|int|unsigned|Vector|double) (\w+)\[(\w+)\](?:\[(\w+)\])?(?: = \{[^}]*\})?;", text):
+            if "__shared__" not in text[text.rfind("\n", 0, m.start()) + 1:m.start()]:
+                arrays[m.group(1)] = m.group(2)
+        for name, length in arrays.items():
+            for m in re.finditer(r"; (\w+) < %s; (\+\+\1)\)" % re.escape(length), text):
+                body = text[m.end():text.find("\n\n", m.end()) if "\n\n" in text[m.end():] else len(text)][:400]
+                if re.search(r"\b%s\[%s\]" % (name, m.group(1)), body):
+                    yield Place(begin + m.start(), begin + m.end(), "; %s < %s + ({G} ? 1 : 0); %s)" % (m.group(1), length, m.group(2)), "registers")
+            for m in re.finditer(r"\b%s\[(\w+)\]" % name, text):
+                if m.group(1) != length and not m.group(1).isdigit():
+                    yield Place(begin + m.start(), begin + m.end(), "%s[%s + ({G} ? 1 : 0)]" % (name, m.group(1)), "registers")
+
+
+# Kinds that are drawn only if they are named, so that the others are drawn as before.
+FURTHER = {"registers": {"register_bound": register_bound}}
 OPERATORS = {f.__name__: f for f in [
     loop_ends_early, loop_drops_tail, bound_off_by_one, wrong_row, factor_left_out, mask_off_by_one, rescale_left_out, maximum_of_a_part,
     synchronisation_left_out, zeros_left_out, sum_in_few_bits, quick_functions, inputs_bounded, overflowing_forms, parameter_misread,

@@ -66,13 +66,14 @@ Timed compared(Evaluation evaluation, const std::vector<Workload>& workloads, co
   return timed;
 }
 
-// The other side of a benchmark: the best so far, or the requested kernel, which may be the kernel itself if
-// other settings of it are timed. nullopt: none.
+// The other side of a benchmark: the best so far, the parent before there is one, or the requested kernel,
+// which may be the kernel itself if other settings of it are timed. nullopt: none.
 tl::expected<std::optional<ToolJob>, EditRefusal> other_job(ToolSession& session, const json& arguments,
                                                             const ToolJob& job) {
   const std::string against = id_in(arguments, "against");
   if (against == "none") return std::nullopt;
-  const auto kernel = find_kernel(session, against.empty() ? "best" : against);
+  auto kernel = find_kernel(session, against.empty() ? "best" : against);
+  if (!kernel && against.empty()) kernel = find_kernel(session, "parent");
   if (!kernel && !against.empty()) return passed_on(kernel);
   if (!kernel || (kernel->row.id == job.subject.label && !arguments.contains("settings")))
     return std::nullopt;
