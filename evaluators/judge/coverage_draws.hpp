@@ -23,6 +23,6 @@ std::optional<Evaluation> check_unreached_blocks(Checker&, CheckBuildRuns&, cons
                                                  const EvaluateRequest&, std::uint64_t seed);
 
 inline constexpr int kMostDrawnForBlocks = 160;
-inline constexpr double kDrawnForBlocksSeconds = 90.0;
+inline constexpr double kDrawnForBlocksSeconds = 45.0;
 
 }  // namespace cultivar

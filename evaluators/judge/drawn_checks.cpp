@@ -30,7 +30,7 @@ constexpr std::size_t kStressShapes = 2;  // of a specialisation, in a confirmat
 // And in a search, of so many specialisations and stress cases, chosen secretly.
 constexpr std::size_t kStressedSearching = 4, kCasesSearching = 2;
 constexpr std::uint64_t kComposedRuns = 4;  // of each of these
-constexpr std::size_t kFirstTurns = 8;      // of a shape at a number, before shapes elsewhere
+constexpr std::size_t kFirstTurns = 6;      // of a shape at a number, before shapes elsewhere
 
 std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
   std::vector<Workload> shapes;
@@ -240,9 +240,11 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
     const std::uint64_t own = derive_seed(seed, "drawn", drawn.size());
     drawn.push_back({shape, drawn_values(task, shape, own), own});
   }
+  const std::size_t first = drawn.size();
   std::ranges::move(later, std::back_inserter(drawn));
   const Clock::time_point begin = Clock::now();
-  for (std::size_t i = 0; i < drawn.size() && seconds_since(begin) < kDrawnSeconds; ++i) {
+  for (std::size_t i = 0;
+       i < drawn.size() && seconds_since(begin) < (i < first ? kDrawnSeconds : kDrawnKindsSeconds); ++i) {
     const DrawnRun& run = drawn[i];
     progress({Stage::edge, {}, fmt::format("drawn run {} of {}: {}", i + 1, drawn.size(), run.shape.name)});
     if (auto wrong = checker.check(Stage::edge, compiled, run.shape, run.seed, run.values))
