@@ -12,7 +12,8 @@ namespace cultivar {
 
 // How many shapes are drawn for an evaluation: as small as the check shapes; at a focus (see Focus), exactly
 // at a number of the source or anywhere, and of a medium size; as large as timed workloads. In a
-// confirmation, shapes exactly at a number run with values of every kind.
+// confirmation, shapes at a number run with values of
+// several kinds, and of every kind as long as there is time.
 struct DrawnCounts {
   std::size_t small = 4, exactly = 2, focused = 2, medium = 0, large = 1;
 };

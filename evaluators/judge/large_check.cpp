@@ -21,8 +21,7 @@ constexpr std::int64_t kLeastPeriod = std::int64_t{16} << 20, kMostPeriod = std:
 constexpr std::int64_t kLeastRow = 128;  // elements of the largest tensor; smaller rows take too long
 constexpr double kMostFlops = 8e10;
 constexpr double kComparedFlops = 5e7;
-// Beyond the deadline of other runs: on a busy machine 2^31 elements take several times as long as on an idle
-// one, and the kernel has ended in all runs before this one.
+// Little more than other runs have: on a busy machine, and for a slow kernel, there is no result.
 constexpr double kSecondsOfRun = 12.0;
 constexpr std::uint64_t kMostMemory = std::uint64_t{512} << 20;  // of all buffers of a plan
 
