@@ -72,9 +72,10 @@ bool impossibly_fast(const Roofline& floor, double seconds) {
 
 std::optional<std::string> impossibly_fast(const Task& task, const Workload& workload, Device& device,
                                            double seconds) {
-  if (!impossibly_fast(roofline(task, workload, device.ceilings(), device.facts()), seconds))
-    return std::nullopt;
-  const Roofline floor = roofline(task, workload, device.raise_ceilings(), device.facts());
+  constexpr int kMeasuredAgain = 4;  // beside other work a rate may be measured too low more than once
+  Roofline floor = roofline(task, workload, device.ceilings(), device.facts());
+  for (int i = 0; i < kMeasuredAgain && impossibly_fast(floor, seconds); ++i)
+    floor = roofline(task, workload, device.raise_ceilings(), device.facts());
   if (!impossibly_fast(floor, seconds)) return std::nullopt;
   return describe_impossible(task, workload, floor, seconds);
 }

@@ -27,21 +27,25 @@ BOOST_AUTO_TEST_CASE(recorded_answers_become_kernels_here_that_are_right_and_fas
                                {"run", demo.string(), "--run-dir", "demo", "--set", "budget.evaluations=8",
                                 "--set", "task=" + (folder / "attention").string(), "--json"},
                                700.0);
-  BOOST_TEST_INFO(run.err);
-  BOOST_TEST_REQUIRE(run.exit == 0);
-  int measured = 0;
-  double best = 0.0;
-  for (int id = 2; id <= 8; ++id) {
-    const auto shown = facts(cultivar_in(folder.path(), {"show", "demo", std::to_string(id), "--json"}));
-    if (shown["operator"] == "tune" || shown["stage"] != "measure") continue;
-    ++measured;
-    best = std::max(best, shown["fitness"].get<double>());
+  BOOST_TEST_CONTEXT(run.err) {
+    BOOST_TEST_REQUIRE(run.exit == 0);
+    const auto of = [&](int id) {
+      return facts(cultivar_in(folder.path(), {"show", "demo", std::to_string(id), "--json"}));
+    };
+    // How many of the recorded answers apply depends on which kernels this machine has measured when it asks.
+    const int evaluated = facts(cultivar_in(folder.path(), {"status", "demo", "--json"}))["evaluations"];
+    int measured = 0;
+    double best = 0.0;
+    for (int id = 2; id <= evaluated; ++id) {
+      const auto shown = of(id);
+      if (shown["operator"] == "tune" || shown["stage"] != "measure") continue;
+      ++measured;
+      best = std::max(best, shown["fitness"].get<double>());
+    }
+    BOOST_TEST(measured >= 2);
+    // The seed has scalar loops; the recorded kernels use vectors and blocks and are about ten times as fast.
+    BOOST_TEST(best > 2.0 * of(1)["fitness"].get<double>());
   }
-  BOOST_TEST(measured >= 2);
-  // The seed has scalar loops; the recorded kernels use vectors and blocks and are about ten times as fast.
-  BOOST_TEST(best >
-             2.0 *
-                 facts(cultivar_in(folder.path(), {"show", "demo", "1", "--json"}))["fitness"].get<double>());
   BOOST_TEST(cultivar_in(folder.path(), {"replay", "demo"}).exit == 0);
 }
 
