@@ -247,6 +247,7 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
       {"about", about_kernels(record, config.workloads, *kernels, entry->identity, request.portfolio,
                               request.runtime.installation.tasks)},
       {"kernel_rows", kernel_rows(*kernels)},
+      {"licenses", licenses_of(*kernels)},
       {"several_kernels", alone ? "false" : "true"},
       {"run_kernel", alone
                          ? "kernel_(arguments_)"
@@ -281,6 +282,7 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   auto& files = contents.files;
   for (const BundledKernel& kernel : *kernels) files.merge(kernel.files());
   if (!alone) files[task.name + ".hpp"] = entry->header;
+  files["LICENSE"] = std::string(launcher::LICENSE);
   files["CMakeLists.txt"] = render(best.parts.cmake, values);
   auto page = values;
   page["summary"] = in_a_cell(task.summary);

@@ -359,4 +359,15 @@ std::string kernel_rows(const std::vector<BundledKernel>& kernels) {
   return text;
 }
 
+std::string licenses_of(const std::vector<BundledKernel>& kernels) {
+  std::string text;
+  for (const BundledKernel& kernel : kernels) {
+    const std::string& license = kernel.variant.manifest.license;
+    text += fmt::format("{}The license of `{}{}` is {}.", text.empty() ? "" : "\n", kernel.folder,
+                        kernel.parts.values.at("kernel_file"),
+                        license.empty() ? "not stated: its manifest has no `license`" : license);
+  }
+  return text;
+}
+
 }  // namespace cultivar

@@ -51,5 +51,7 @@ std::string about_kernels(const Record&, const std::string& workloads, const std
                           const std::string& identity, const KernelPortfolio* portfolio,
                           const std::filesystem::path& installed_tasks);
 std::string kernel_rows(const std::vector<BundledKernel>&);
+// A sentence for each kernel: under which license its manifest says that it is.
+std::string licenses_of(const std::vector<BundledKernel>&);
 
 }  // namespace cultivar

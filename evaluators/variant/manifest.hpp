@@ -60,6 +60,7 @@ struct KernelLaunch {
 
 struct Manifest {
   std::string name, task, about;
+  std::string license;  // an SPDX expression; empty: not stated
   Target target = usual_target();
   std::optional<Expression> requires_;  // the workloads it claims, over dimensions, parameters and dtype
   std::vector<Tunable> tunables;

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "evaluators/variant/manifest_text.hpp"
 #include "evaluators/variant/source_files.hpp"
@@ -10,7 +11,7 @@
 namespace cultivar {
 namespace {
 
-constexpr std::size_t most_entries = 256, most_launches = 64, most_arguments = 64;
+constexpr std::size_t most_entries = 256, most_launches = 64, most_arguments = 64, most_license_bytes = 128;
 
 // The items of a list; counted before they are compared with each other.
 std::vector<YamlNode> items_of(const YamlNode& node, std::size_t most) {
@@ -44,6 +45,22 @@ void check_key(const std::string& key, const YamlNode& value) {
   } catch (const YamlError&) {
     value.fail(fmt::format("'{}' is not a name (letters, digits and _, no digit first)", key));
   }
+}
+
+// Only the characters of an SPDX expression: exports print it in pages and comments.
+std::string license_of(const YamlNode& node) {
+  std::string text = node.string();
+  const bool plain =
+      text.size() <= most_license_bytes && std::ranges::all_of(text, [](unsigned char c) {
+        return c < 0x80 && (std::isalnum(c) ||
+                            std::string_view(" .+-():").find(static_cast<char>(c)) != std::string_view::npos);
+      });
+  if (!plain)
+    node.fail(
+        fmt::format("is not an SPDX license expression of at most {} characters (for example Apache-2.0, "
+                    "or LicenseRef-Proprietary)",
+                    most_license_bytes));
+  return text;
 }
 
 TunableValue tunable_value(const YamlNode& node) {
@@ -181,6 +198,7 @@ Manifest manifest_of(const YamlNode& root) {
   manifest.task = map.require("task").identifier();
   manifest.target = target_of(map.require("target"));
   if (const auto v = map.optional("about")) manifest.about = v->prose();
+  if (const auto v = map.optional("license")) manifest.license = license_of(*v);
   if (const auto v = map.optional("requires")) manifest.requires_ = expression_of(*v);
   const auto each = [&](std::string_view key, auto add, std::size_t most = most_entries) {
     const auto node = map.optional(key);

@@ -239,9 +239,10 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
     BOOST_TEST(cubin->kernel("attention_forward") != nullptr);
   }
   for (const char* file : {"kernel.cu", "attention_forward.hpp", "README.md", "TABLE.md", "environment.json",
-                           "lineage.md", "verify/reference.cpp"})
+                           "lineage.md", "LICENSE", "verify/reference.cpp"})
     BOOST_TEST(fs::exists(bundle / file), file);
   BOOST_TEST(contains(read_text(bundle / "README.md"), "It needs a GPU of sm_90a"));
+  BOOST_TEST(contains(read_text(bundle / "README.md"), "The license of `kernel.cu` is not stated"));
   BOOST_TEST(
       contains(read_text(bundle / "README.md"), ", the hand-written seed `cuda_wgmma.cu`, as given: "));
 

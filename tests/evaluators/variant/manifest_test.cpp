@@ -83,6 +83,17 @@ BOOST_AUTO_TEST_CASE(a_cpu_manifest_is_equal_to_itself_and_to_no_other) {
   BOOST_TEST((!(changed == *manifest)));
 }
 
+BOOST_AUTO_TEST_CASE(a_license_is_an_spdx_expression_or_not_stated) {
+  const auto with = [](const std::string& value) {
+    std::string changed = example::cpu;
+    return changed.replace(changed.find("task:"), 0, "license: " + value + "\n");
+  };
+  BOOST_TEST(parse_manifest(example::cpu)->license.empty());
+  BOOST_TEST(parse_manifest(with("(MIT OR Apache-2.0)"))->license == "(MIT OR Apache-2.0)");
+  BOOST_TEST(contains(error_of(with("\"`MIT`\"")), "is not an SPDX license expression"));
+  BOOST_TEST(contains(error_of(with("\"" + std::string(129, 'M') + "\"")), "at most 128 characters"));
+}
+
 BOOST_AUTO_TEST_CASE(where_the_manifest_must_be) {
   BOOST_TEST(error_of("// a licence\n\n" + example::cpu) == "no error");
   BOOST_TEST(error_of("\xef\xbb\xbf" + example::cpu) == "no error");
