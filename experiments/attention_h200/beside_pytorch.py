@@ -1,7 +1,7 @@
 """Times the exported kernel in turn with PyTorch's own attention (torch.nn.functional.scaled_dot_product_attention: its
 flash and its cuDNN backend), each call alone on the card between two events, the L2 cache overwritten before each.
 
-    python3 experiments/attention_h200/beside_pytorch.py [BUNDLE] [SAMPLES]     default: best beside this file, 30
+    python3 experiments/attention_h200/beside_pytorch.py BUNDLE [SAMPLES]     BUNDLE: best.tar.xz, unpacked and built; default: 30
 
 Outputs are compared on every shape before anything is timed; a table in Markdown comes out. Medians, and 95 % intervals of
 them from order statistics; the ratio is that of two calls in turn, its median. Back-to-back pauses differ from the judge's, so compare
@@ -19,7 +19,10 @@ except ImportError:
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-BUNDLE = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "best").resolve()
+if len(sys.argv) < 2:
+    print(__doc__, file=sys.stderr)
+    sys.exit(2)
+BUNDLE = pathlib.Path(sys.argv[1]).resolve()
 SAMPLES = int(sys.argv[2]) if len(sys.argv) > 2 else 30
 sys.path.insert(0, str(BUNDLE / "pytorch"))
 from cultivar_attention_forward import attention_forward  # noqa: E402

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Reproduces what this folder says on a machine with an H100 or H200, in one command of at most six minutes after Cultivar is built:
 #   sh experiments/attention_h200/reproduce.sh [OUT]        OUT: a folder for what is said (default: reproduced)
-# 1. builds best/, with nothing of Cultivar's, and checks it against its oracle;
+# 1. unpacks and builds best.tar.xz, with nothing of Cultivar's, and checks it against its oracle;
 # 2. runs its PyTorch module's own test, and times it in turn with PyTorch's attention, if $PYTHON (default: python3) has PyTorch;
 # 3. judges, as a search does, in turn with cuDNN and FlashAttention-3 where Cultivar was built with them
-#    (evaluators/contenders/README.md): the kernels of best/, for prompts on avo_mha, for heads of 64 and for few queries on
+#    (evaluators/contenders/README.md): the kernel of best.tar.xz, for prompts on avo_mha, for heads of 64 and for few queries on
 #    their sets, and the fastest seed of attention_backward. Errors beside the contenders' on each distribution are in OUT/STEP.txt.
 # CULTIVAR names a program that is built already; otherwise ./cultivar builds it. STEPS names the steps to run (all). summary.txt has
 # the outcome; the exit code is 1 if something failed, 77 if there is no driver. What this machine cannot do is left out with its reason.
@@ -15,11 +15,13 @@ for each in ${STEPS:-}; do
   case " $steps " in *" $each "*) ;; *) echo "reproduce.sh: STEPS: there is no step $each; the steps are $steps" >&2; exit 2 ;; esac
 done
 here=$(cd "$(dirname "$0")" && pwd)
-best=$here/best build=$here/best/build python=${PYTHON:-python3}
-[ -f "$best/bundle.json" ] || { echo "reproduce.sh: there is no $best: cultivar export writes it" >&2; exit 2; }
+archive=$here/best.tar.xz python=${PYTHON:-python3}
+[ -f "$archive" ] || { echo "reproduce.sh: there is no $archive" >&2; exit 2; }
 command -v nvidia-smi >/dev/null || { echo "reproduce.sh: this machine has no NVIDIA driver (nvidia-smi)" >&2; exit 77; }
 out=${1:-reproduced}
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
+best=$out/best build=$out/best/build
+[ -f "$best/bundle.json" ] || tar xJf "$archive" -C "$out" || exit 2
 cultivar=${CULTIVAR:-$here/../../cultivar}
 cultivar=$(command -v "$cultivar") || { echo "reproduce.sh: there is no program ${CULTIVAR:-$here/../../cultivar}" >&2; exit 2; }
 folders="$(dirname "$cultivar")/../lib $(dirname "$cultivar")/build/release/lib"

@@ -2,7 +2,7 @@
 
     python3 experiments/host_time/host_time.py BUNDLE [NAME=VALUE ...]
 
-for example, with the bundle built, BUNDLE = experiments/attention_h200/best and D=128 S_q=128 S_kv=128. Names are the task's dimensions
+for example, with the bundle built, BUNDLE = best (experiments/attention_h200/best.tar.xz, unpacked) and D=128 S_q=128 S_kv=128. Names are the task's dimensions
 (default: 1) and parameters (default: the task's). Choose a shape whose device time is short. 200 calls are queued without waiting for the
 device; the figures are the median and the least of 41 such loops, in microseconds for one call, without the loop itself.
 """
