@@ -21,7 +21,7 @@ boost::test_tools::assertion_result there_are_two_cores(boost::unit_test::test_u
 // One worker at a time is on a machine with two cores, the others are on one with one.
 struct Cluster : TemporaryFolder {
   Cluster() {
-    write_own_task(path(), "{evaluations: 8, wall: 3m}");
+    write_own_task(path(), "{evaluations: 8, wall: 15m}");
     write_text(path() / "launch.sh",
                "#!/bin/sh\n"
                "exec 9>\"$(dirname \"$0\")/large\"\n"

@@ -303,7 +303,8 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_never_returns_starts_anew_in_each_run) {
   for (const char* file : {"cheats/computes_ahead.cpp", "cheats/works_before_the_bell.cpp"}) {
     SoftmaxRun run(file, 8192, 1024), honest("honest_softmax.cpp", 8192, 1024);
     double least = 1e9, least_of_honest = 1e9;
-    const auto gains_nothing = [&] { return least > 0.8 * least_of_honest; };
+    // Results that were there already would leave only a copy: a fifth of the time.
+    const auto gains_nothing = [&] { return least > 0.6 * least_of_honest; };
     // Six runs, and more while the machine's noise may be why the honest kernel seems slower.
     for (int i = 0; i < 6 || (i < 40 && !gains_nothing()); ++i) {
       const auto fair = honest.run({.timed = true, .poison_seed = 0, .deadline_s = 20.0});
