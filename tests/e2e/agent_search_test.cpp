@@ -35,7 +35,7 @@ std::string widening(const std::string& step, const std::string& width) {
 
 struct Place : TemporaryFolder {
   Place() {
-    write_own_task(path(), "{evaluations: 2, wall: 8m}");
+    write_own_task(path(), "{evaluations: 2, wall: 15m}");
     write_text(path() / "slow.cpp", slow_rms_norm);
     set_own_workloads(path(), "      - {R: 5000, C: 400}\n");
   }

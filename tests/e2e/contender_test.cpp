@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_search_times_each_new_best_beside_a_library) {
     write_text(
         folder / "search.yaml",
         "name: own\ntask: ./own_softmax\nworkloads: cpu_quick\nseeds: [naive]\ncontenders: " + contenders +
-            "\nbudget: {evaluations: 1, wall: 3m}\nevaluation: {screening_samples: 5, max_samples: 8, "
+            "\nbudget: {evaluations: 1, wall: 15m}\nevaluation: {screening_samples: 5, max_samples: 8, "
             "max_seconds: 1s}\n");
   };
   configuration("[nosuch]");

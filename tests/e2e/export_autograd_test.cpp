@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(a_forward_and_a_backward_bundle_train) {
     write_text(folder / (task + ".yaml"),
                "name: " + task + "\ntask: ./" + task +
                    "\ntarget: cpu\nworkloads: cpu_quick\nseeds: [vectorised]\n" +
-                   "budget: {evaluations: 1, wall: 5m}\n" +
+                   "budget: {evaluations: 1, wall: 15m}\n" +
                    "evaluation: {screening_samples: 3, max_samples: 4, max_seconds: 1s}\n");
     run({"run", task + ".yaml"});
     run({"export", task, "--out", "bundle_" + task});

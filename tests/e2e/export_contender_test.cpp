@@ -17,7 +17,7 @@ struct Exports {
   TemporaryFolder folder;
 
   Exports() {
-    write_own_task(folder.path(), "{evaluations: 2, wall: 3m}");
+    write_own_task(folder.path(), "{evaluations: 2, wall: 15m}");
     BOOST_TEST_REQUIRE(run({"run", "search.yaml"}).exit == 0);
     for (const std::string id : {"1", "2"})
       BOOST_TEST_REQUIRE(run({"export", "own", "--id", id, "--out", "bundle_" + id}).exit == 0);

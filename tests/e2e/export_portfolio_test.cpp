@@ -45,7 +45,7 @@ struct Desk {
   TemporaryFolder folder;
 
   Desk() {
-    write_own_task(folder.path(), "{evaluations: 2, wall: 5m}");
+    write_own_task(folder.path(), "{evaluations: 2, wall: 15m}");
     set_own_workloads(folder.path(), "      - {R: 6400, C: 512}\n      - {R: 800, C: 4096}\n");
     const fs::path kernels = fs::path(CULTIVAR_SOURCE_DIR) / "tests/kernels/specialists";
     std::string search = read_text(folder / "search.yaml");

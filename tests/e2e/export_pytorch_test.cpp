@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(exported_attention_is_as_right_as_pytorchs_own_and_three_li
   write_text(folder / "attention/seeds/vectorised.cpp", kernel);
   write_text(folder / "search.yaml",
              "name: attention\ntask: ./attention\ntarget: cpu\nworkloads: cpu_quick\nseeds: [vectorised]\n"
-             "budget: {evaluations: 1, wall: 5m}\n"
+             "budget: {evaluations: 1, wall: 15m}\n"
              "evaluation: {screening_samples: 3, max_samples: 4, max_seconds: 1s}\n");
   const auto search = run({"run", "search.yaml"});
   BOOST_TEST_INFO(search.err);
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(exported_attention_is_as_right_as_pytorchs_own_and_three_li
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_kernel_of_a_users_own_task_fails_the_bundles_test) {
-  write_own_task(folder.path(), "{evaluations: 2, wall: 3m}");
+  write_own_task(folder.path(), "{evaluations: 2, wall: 15m}");
   write_text(folder / "rms_norm/pytorch.py",
              "def compute(x, *, eps):\n"
              "    return (x / (x.square().mean(1, keepdim=True) + eps).sqrt(),)\n");
@@ -145,7 +145,7 @@ for module in (one, two, one):
 BOOST_AUTO_TEST_CASE(an_export_of_a_task_whose_reference_allows_no_rounding) {
   write_text(folder / "search.yaml",
              "name: turned\ntask: transpose\ntarget: cpu\nworkloads: cpu_quick\nseeds: [naive]\n"
-             "budget: {evaluations: 1, wall: 5m}\n"
+             "budget: {evaluations: 1, wall: 15m}\n"
              "evaluation: {screening_samples: 3, max_samples: 4, max_seconds: 1s}\n");
   BOOST_TEST_REQUIRE(run({"run", "search.yaml"}).exit == 0);
   BOOST_TEST_REQUIRE(run({"export", "turned", "--out", "bundle"}).exit == 0);

@@ -14,7 +14,7 @@ namespace {
 struct Headers {
   TemporaryFolder folder;
   Headers() {
-    write_own_task(folder.path(), "{evaluations: 2, wall: 3m}");
+    write_own_task(folder.path(), "{evaluations: 2, wall: 15m}");
     std::string source = read_text(folder / "rms_norm/seeds/blocked.cpp");
     const auto replace = [&](const std::string& from, const std::string& to) {
       const std::size_t at = source.find(from);

@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_SUITE(hostile_files)
 
 BOOST_AUTO_TEST_CASE(a_search_goes_on_among_hostile_submissions_and_answers) {
   const TemporaryFolder folder;
-  write_own_task(folder.path(), "{evaluations: 14, wall: 5m}");
+  write_own_task(folder.path(), "{evaluations: 14, wall: 15m}");
   write_text(folder / "answerer.sh", kAnswerer, true);
   write_text(folder / "hostile.yaml",
              read_text(folder / "search.yaml") +

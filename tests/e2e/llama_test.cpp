@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(a_hard_cap_is_not_passed_and_what_is_refused_never_reaches_
 }
 
 BOOST_AUTO_TEST_CASE(a_search_that_asks_it_continues_without_harm_and_tune_finds_the_best) {
-  write_own_task(folder.path(), "{evaluations: 10, wall: 6m}");
+  write_own_task(folder.path(), "{evaluations: 10, wall: 15m}");
   write_text(folder / "one.cpp", slow_kernel("one", "float"));
   write_text(folder / "other.cpp", slow_kernel("other", "double"));
   const auto replace_in = [&](const std::string& file, const std::string& from, const std::string& to) {

@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_SUITE(mailbox_search)
 
 BOOST_AUTO_TEST_CASE(another_process_answers_and_its_kernels_are_judged_for_real_recorded_and_served_again) {
   const TemporaryFolder folder;
-  write_own_task(folder.path(), "{evaluations: 5, wall: 8m}");
+  write_own_task(folder.path(), "{evaluations: 5, wall: 15m}");
   write_text(folder / "slow.cpp", slow_rms_norm);
   write_text(folder / "better.cpp", kBetter);
   write_text(folder / "answerer.sh", kAnswerer, true);

@@ -36,7 +36,7 @@ bool ends(pid_t process) {
 // A small search that has ended.
 struct OwnRun {
   TemporaryFolder folder;
-  OwnRun() { write_own_task(folder.path(), "{evaluations: 3, wall: 2m}"); }
+  OwnRun() { write_own_task(folder.path(), "{evaluations: 3, wall: 15m}"); }
   void search() {
     const auto done = cultivar_in(folder.path(), {"run", "search.yaml", "--run-dir", "run"});
     BOOST_TEST_INFO(done.err);

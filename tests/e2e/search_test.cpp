@@ -42,7 +42,7 @@ struct Search {
 BOOST_FIXTURE_TEST_SUITE(search, Search)
 
 BOOST_AUTO_TEST_CASE(a_search_finds_records_and_exports_a_kernel_that_builds_and_verifies) {
-  write_own_task(folder.path(), "{evaluations: 8, wall: 3m}");
+  write_own_task(folder.path(), "{evaluations: 8, wall: 15m}");
   const auto result = run({"run", "search.yaml", "--json"});
   BOOST_TEST_INFO(result.err);
   BOOST_TEST_REQUIRE(result.exit == 0);
@@ -169,7 +169,7 @@ int main() {
 }
 
 BOOST_AUTO_TEST_CASE(an_exported_kernel_that_is_broken_fails_its_own_verification) {
-  write_own_task(folder.path(), "{evaluations: 2, wall: 3m}");
+  write_own_task(folder.path(), "{evaluations: 2, wall: 15m}");
   BOOST_TEST_REQUIRE(run({"run", "search.yaml"}).exit == 0);
   const fs::path bundle = folder / "runs/own/best";
   std::string source = read_text(bundle / "kernel.cpp");
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(an_exported_kernel_that_is_broken_fails_its_own_verificatio
 }
 
 BOOST_AUTO_TEST_CASE(ctrl_c_stops_with_130_and_resume_runs_to_the_end) {
-  write_own_task(folder.path(), "{evaluations: 10, wall: 5m}");
+  write_own_task(folder.path(), "{evaluations: 10, wall: 15m}");
   RunningCommand command(cultivar_command({"run", "search.yaml"}),
                          {.folder = folder.path(), .environment = {}, .deadline_s = 120.0});
   BOOST_TEST_REQUIRE(wait_for_evaluations(2));
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(ctrl_c_stops_with_130_and_resume_runs_to_the_end) {
 }
 
 BOOST_AUTO_TEST_CASE(a_submitted_variant_is_judged_when_a_stopped_search_resumes) {
-  write_own_task(folder.path(), "{evaluations: 3, wall: 3m}");
+  write_own_task(folder.path(), "{evaluations: 3, wall: 15m}");
   BOOST_TEST_REQUIRE(run({"run", "search.yaml"}).exit == 0);
   std::string source = read_text(folder / "rms_norm/seeds/blocked.cpp");
   source.replace(source.find("rms_norm_blocked"), 16, "rms_norm_by_hand");
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_submitted_variant_is_judged_when_a_stopped_search_resumes
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_a_clear_error) {
-  write_own_task(folder.path(), "{evaluations: 1, wall: 1m}");
+  write_own_task(folder.path(), "{evaluations: 1, wall: 15m}");
   write_text(folder / "file", "in the way\n");
   const auto result = run({"run", "search.yaml", "--run-dir", "file/run"});
   BOOST_TEST(result.exit == 1);
@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_a_clear_error) {
 }
 
 BOOST_AUTO_TEST_CASE(promoted_and_requested_kernels_have_a_profile) {
-  write_own_task(folder.path(), "{evaluations: 6, wall: 3m}");
+  write_own_task(folder.path(), "{evaluations: 6, wall: 15m}");
   const auto result = run({"run", "search.yaml", "--set", "evaluation.profile=elites", "--json"});
   BOOST_TEST_INFO(result.err);
   BOOST_TEST_REQUIRE(result.exit == 0);

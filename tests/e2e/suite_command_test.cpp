@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(a_contender_that_does_not_fit_is_named_with_its_line_in_the
                "name: one\n"
                "common:\n"
                "  workloads: small\n"
-               "  budget: {evaluations: 2, wall: 2m}\n" +
+               "  budget: {evaluations: 2, wall: 15m}\n" +
                    common +
                    "tasks:\n"
                    "  - {name: first, task: ./rms_norm}\n"
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_machine_without_the_device_is_said_once_and_ends_the_suit
   TemporaryFolder folder;
   write_text(folder / "gpu.yaml",
              "name: gpu\n"
-             "common: {target: cuda, workloads: quick, budget: {evaluations: 1, wall: 1m}}\n"
+             "common: {target: cuda, workloads: quick, budget: {evaluations: 1, wall: 15m}}\n"
              "tasks: [{task: softmax}, {task: gelu}, {task: transpose}]\n");
   const auto result = run_command(
       cultivar_command({"suite", "gpu.yaml"}),
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_task_that_fails_is_said_in_the_table_and_the_next_one_is_
   write_text(folder / "broken/reference.cpp", "no C++ at all\n");
   write_text(folder / "both.yaml",
              "name: both\n"
-             "common: {workloads: small, budget: {evaluations: 2, wall: 2m}}\n"
+             "common: {workloads: small, budget: {evaluations: 2, wall: 15m}}\n"
              "tasks:\n"
              "  - {task: ./broken}\n"
              "  - {name: good, task: ./rms_norm}\n");
