@@ -1,4 +1,5 @@
 // runs alone
+// long: 270 s, operators/agent
 // An agent in searches on the real cpu target: its kernels are compiled, checked and timed by real workers
 // between its steps, and judged like any other. Once over a language model's protocol, once in letters.
 #include <algorithm>

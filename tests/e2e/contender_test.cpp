@@ -1,4 +1,5 @@
 // runs alone
+// long: 90 s, evaluators/contenders
 // Contenders on the command line and in a configuration: a user's own library, built from the public header,
 // beside a kernel; and the messages if there is none.
 #include <boost/test/unit_test.hpp>

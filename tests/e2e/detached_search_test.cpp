@@ -1,4 +1,5 @@
 // runs alone
+// long: 60 s, engine/cli
 // A search whose owner leaves: without a terminal, followed, stopped and resumed from elsewhere.
 #include <boost/test/unit_test.hpp>
 #include <chrono>

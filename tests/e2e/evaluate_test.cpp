@@ -1,4 +1,5 @@
 // runs alone
+// long: 160 s, engine/cli
 // Evaluation outside a search: the JSON that scripts rely on, messages of rejections, the gate between two
 // variants.
 #include <algorithm>

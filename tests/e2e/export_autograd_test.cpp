@@ -1,4 +1,5 @@
 // runs alone
+// long: 110 s, engine/export
 // Two exports make a differentiable operator: attention and its gradients agree with PyTorch's autograd.
 // Skipped if no Python has PyTorch (Debian 12: apt-get install --no-install-recommends python3-torch).
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,5 @@
 // runs alone
+// long: 90 s, engine/export
 // Uses exports: their kernels are built, and the program times them as contenders beside others.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>

@@ -1,4 +1,5 @@
 // runs alone
+// long: 100 s, engine/export
 // A run whose two kernels are each faster on another workload becomes one project: measured, exported, built,
 // verified, and called through C++, as a contender and from PyTorch.
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,5 @@
 // runs alone
+// long: 140 s, engine/export
 // An export as a PyTorch operator: the bundle's own test passes, and fails if the kernel is wrong. Skipped if
 // no Python has PyTorch (Debian 12: apt-get install --no-install-recommends python3-torch).
 #include <boost/test/unit_test.hpp>

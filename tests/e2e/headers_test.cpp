@@ -1,4 +1,5 @@
 // runs alone
+// long: 120 s, evaluators/variant
 // A kernel and its header as user files: evaluated, profiled, submitted, recorded, exported and read again.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>

@@ -1,4 +1,5 @@
 // runs alone
+// long: 110 s, engine/store
 // A search while others put everything into its folders that a file can be: it goes on, and to its end.
 #include <sys/stat.h>
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,5 @@
 // runs alone
+// long: 100 s, operators/llm
 // A real language model behind a real server: llama.cpp with a model of 260 thousand parameters that writes
 // children's stories. It tests transport, streaming, counting, cancellation and limits against third-party
 // code. It knows nothing about kernels, so every answer must be rejected, and a search must not suffer from

@@ -1,4 +1,5 @@
 // runs alone
+// long: 180 s, operators/llm
 // A search on the real cpu target whose language model is a mailbox: another process answers with real
 // kernels, which are compiled, checked and timed. Its record replays, and its answers serve a second search.
 #include <boost/test/unit_test.hpp>

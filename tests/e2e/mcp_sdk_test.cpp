@@ -1,4 +1,5 @@
 // runs alone
+// long: 40 s, engine/mcp
 // The server with third-party clients: the official SDK and the command line of the MCP inspector. They are
 // installed from npm into the build folder; if that fails, these tests are skipped.
 #include <boost/test/unit_test.hpp>

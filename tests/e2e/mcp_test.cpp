@@ -1,4 +1,5 @@
 // runs alone
+// long: 80 s, engine/mcp
 // A coding agent's session with the real program: kernels are compiled, run and timed on this machine's
 // cores.
 #include <boost/test/unit_test.hpp>

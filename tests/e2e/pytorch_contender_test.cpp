@@ -1,4 +1,5 @@
 // runs alone
+// long: 30 s, evaluators/contenders
 // PyTorch and a task's own Python program beside a kernel, on the command line. Skipped if no Python has
 // PyTorch.
 #include <boost/test/unit_test.hpp>

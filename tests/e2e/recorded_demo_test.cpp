@@ -1,4 +1,5 @@
 // runs alone
+// long: 170 s, configs
 // configs/recorded_demo.yaml, unchanged except for a workload that takes long on any machine: a real model's
 // recorded kernels, compiled, checked and timed on this machine.
 #include <boost/test/unit_test.hpp>

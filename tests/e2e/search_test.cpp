@@ -1,4 +1,6 @@
 // runs alone
+// long: 430 s, engine/search
+// always: a_search_finds*
 // also without bubblewrap: a_search_finds*
 // Whole searches on a user's own task: started, watched, stopped, resumed, exported, and the export built.
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,5 @@
 // runs alone
+// long: 40 s, engine/suite
 // `cultivar suite`: a task that fails ends neither the suite nor its table, and the same command continues.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>

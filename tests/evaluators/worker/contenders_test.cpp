@@ -1,4 +1,5 @@
 // runs alone
+// long: 60 s, evaluators/contenders, evaluators/timing
 // Contender libraries beside a variant, through real worker processes: a correct one gets a figure, a wrong
 // one is skipped with the reason, and one that crashes the worker affects nothing else.
 #include <boost/test/unit_test.hpp>

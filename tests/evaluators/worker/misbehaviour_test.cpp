@@ -1,4 +1,5 @@
 // runs alone
+// long: 340 s, evaluators/worker, evaluators/targets/cpu, evaluators/judge
 // also without bubblewrap: what_does_not*, what_crashes*, no_memory*, nothing_of*, the_input*
 // Every kernel under tests/kernels goes through all stages: where it is stopped, and with which message.
 // After each of them the service evaluates an honest kernel.

@@ -1,4 +1,5 @@
 // runs alone
+// long: 120 s, evaluators/check, evaluators/judge
 // Kernels that are right wherever a reader of the task expects a check, under tests/kernels/dodges.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
