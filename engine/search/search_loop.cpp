@@ -54,7 +54,6 @@ Outcome SearchLoop::run() {
       tick_at = Clock::now() + kTick;  // from the end of the step: on a slow disk, jobs still get their turn
   }
   checkpoints_.take_last();
-  save_state();
   const std::string state = state_after(outcome_->stop);
   try {
     recorder_.step([&](Step& step) {
@@ -107,14 +106,7 @@ void SearchLoop::tick() {
   constexpr std::size_t kMostPending = 64;  // further submissions stay in the inbox
   if (evaluations_.pending() < kMostPending)
     for (const IndividualId id : proposals_.submissions()) evaluations_.enqueue_first(id);
-  if (checkpoints_.take_if_due(parts_.checkpoints_wanted ? parts_.checkpoints_wanted->load() : 0))
-    save_state();
-}
-
-void SearchLoop::save_state() const {
-  const bool failed = step_failed_ || (outcome_ && outcome_->stop == Outcome::Stop::failed);
-  if (!failed && breeding_.archive().size() >= parts_.saves_state_from)
-    parts_.states.save(recorder_.record(), breeding_);
+  checkpoints_.take_if_due(parts_.checkpoints_wanted ? parts_.checkpoints_wanted->load() : 0);
 }
 
 void SearchLoop::returned(const JobPtr& job) {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/history/saved_state.hpp"
 #include "engine/search/checkpoints.hpp"
 #include "engine/search/comparisons.hpp"
 #include "engine/search/evaluations.hpp"
@@ -33,9 +32,7 @@ struct SessionParts {
   const SearchCallbacks& callbacks;
   const std::atomic<bool>& stop;
   const std::atomic<int>* checkpoints_wanted;  // Runtime::checkpoints_wanted
-  SavedStates states;
-  std::int64_t saves_state_from;  // individuals
-  LoadedSources loaded;           // its seeds are used only if the record has no individuals
+  LoadedSources loaded;                        // its seeds are used only if the record has no individuals
 };
 
 class SearchLoop {
@@ -51,7 +48,6 @@ class SearchLoop {
 
   void serve(const JobPtr&);  // nullptr: a tick, the periodic work
   void tick();
-  void save_state() const;
   void returned(const JobPtr&);
   void lost(Job&);  // the job returned without a usable result
   void handle_failure(const JobPtr&, const Error&);
