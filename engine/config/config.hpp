@@ -51,7 +51,7 @@ struct AskingConfig {
 };
 
 struct EvaluationConfig {
-  int depth = 4;            // proposals in flight
+  int depth = 4;            // proposals in flight; by default three for each measuring worker
   int compile_workers = 0;  // 0: one per core
   std::vector<int> devices{0};
   int workers_per_device = 1;  // measuring workers; on a GPU they take turns

@@ -228,9 +228,23 @@ void SearchLoop::advance() {
   // disturb a concurrent measurement.
   while (evaluations_.has_room() && !evaluations_.has_pending() && breeding_.ready() &&
          budget_allows_another() && !questions_.availability().cap_spent() && !exhausted()) {
-    if (!pipeline_.try_begin_loop_work()) return;  // retried at the next result or tick
+    if (!pipeline_.try_begin_loop_work()) break;  // retried at the next result or tick
     const auto end = std::shared_ptr<void>(nullptr, [this](void*) { pipeline_.end_loop_work(); });
-    if (!breed_one()) exhausted_at_ = breeding_.judged() + questions_.results_received();
+    if (!breed_one()) exhausted_at_ = results();
+  }
+  ask_more();
+}
+
+// Models need not wait for the device: during a comparison, which takes from seconds to minutes, further
+// questions are asked. Composing one takes some milliseconds, which one of its many runs may notice.
+void SearchLoop::ask_more() {
+  while (comparisons_.in_flight() && breeding_.ready() && budget_allows_another() &&
+         !questions_.availability().cap_spent() && asked_out_at_ != results() &&
+         evaluations_.pending() < static_cast<std::size_t>(parts_.config.asking.in_flight)) {
+    std::optional<AskingLimits> room = questions_.room();
+    if (!room || !room->questions || profiles_.first_due()) return;
+    room->proposals = false;
+    if (!breed_one(room)) asked_out_at_ = results();
   }
 }
 
@@ -259,9 +273,13 @@ void SearchLoop::supervise() {
 }
 
 bool SearchLoop::breed_one() {
-  supervise();
   std::optional<AskingLimits> room = questions_.room();
   if (room && profiles_.first_due()) room->questions = false;
+  return breed_one(room);
+}
+
+bool SearchLoop::breed_one(const std::optional<AskingLimits>& room) {
+  supervise();
   const auto offspring = breeding_.breed(room.value_or(AskingLimits{}));
   if (!offspring) return false;
   if (const Asking* asking = std::get_if<Asking>(&*offspring)) {
@@ -309,7 +327,7 @@ std::string SearchLoop::step() const {
 }
 
 bool SearchLoop::exhausted() const {
-  return exhausted_at_ == breeding_.judged() + questions_.results_received();
+  return exhausted_at_ == results();
 }
 
 void SearchLoop::count_device_time(const Job& job) {
