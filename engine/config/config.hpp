@@ -42,8 +42,9 @@ struct OperatorShare {
 
 // How language models are asked.
 struct AskingConfig {
-  int in_flight = 8;  // pending questions, not counted in EvaluationConfig::depth
-  int rounds = 3;     // repairs in a row for one failing variant
+  int in_flight = 8;       // pending questions, not counted in EvaluationConfig::depth
+  int rounds = 3;          // repairs in a row for one failing variant
+  double grace_s = 300.0;  // a question in a mailbox is not withdrawn before: somebody may be answering it
   PromptOptions prompts;
   std::filesystem::path
       templates;  // folder of *.md files that replace the built-in templates of the same name; empty: none

@@ -103,6 +103,7 @@ void SearchLoop::tick() {
   if (const auto why = faults_.out_of_patience()) return stop(Outcome::Stop::failed, *why);
   questions_.reopen();
   questions_.tell_news();
+  questions_.withdraw_superseded();
   constexpr std::size_t kMostPending = 64;  // further submissions stay in the inbox
   if (evaluations_.pending() < kMostPending)
     for (const IndividualId id : proposals_.submissions()) evaluations_.enqueue_first(id);
