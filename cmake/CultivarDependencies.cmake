@@ -13,7 +13,6 @@ pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(muparser REQUIRED IMPORTED_TARGET muparser)
 pkg_check_modules(seccomp REQUIRED IMPORTED_TARGET libseccomp)
 pkg_check_modules(ffi REQUIRED IMPORTED_TARGET libffi)
-find_path(CEREAL_HEADERS cereal/cereal.hpp REQUIRED)
 find_library(SQLITECPP_LIBRARY SQLiteCpp REQUIRED)
 
 if(NOT TARGET yaml-cpp::yaml-cpp)  # yaml-cpp 0.7 exports the plain name only

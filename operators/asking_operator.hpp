@@ -64,10 +64,6 @@ struct ToolDue {
 struct Directions {
   std::vector<std::string> words;  // one line each
 
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(words);
-  }
   friend bool operator==(const Directions&, const Directions&) = default;
 };
 using Move = std::variant<Proposal, ChatRequest, GivenUp, ToolDue, Directions>;

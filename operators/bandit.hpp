@@ -31,18 +31,9 @@ class Bandit {
   // is assumed to be close to the mean.
   std::vector<double> shares() const;
 
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(accounts_);
-  }
-
  private:
   struct Account {
     double trials = 0.0, gain = 0.0, usd = 0.0, seconds = 0.0;  // discounted
-    template <class Fields>
-    void serialize(Fields& fields) {
-      fields(trials, gain, usd, seconds);
-    }
   };
   std::vector<double> priors_;
   BanditOptions options_;

@@ -33,10 +33,6 @@ struct Brief {
                           // existing directions
   int round = 1;          // number of the repair in a row of repairs, from 1
 
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(op, model, parents, island, direction, round);
-  }
   friend bool operator==(const Brief&, const Brief&) = default;
 };
 

@@ -66,16 +66,6 @@ void Archive::add(const Individual& individual) {
   in_flight_.push_back(individual.id);
 }
 
-void Archive::index() {
-  for (const auto& [names, index] : {std::pair(&sources_, &source_index_), std::pair(&ops_, &op_index_)}) {
-    index->clear();
-    for (const std::string& name : *names) index->emplace(name, static_cast<std::uint32_t>(index->size()));
-  }
-  setting_index_.clear();
-  for (std::size_t i = 0; i < settings_.size(); ++i)
-    setting_index_[settings_[i].first].emplace(settings_[i].second, static_cast<std::uint32_t>(i));
-}
-
 // A family that has no parents is a founder's: so far, nobody in the line has another source.
 IndividualId Archive::family_of(const Individual& individual, std::uint32_t source) const {
   const std::vector<IndividualId>& parents = individual.descent.parents;

@@ -67,12 +67,6 @@ class Archive {
     return settings_[number];
   }
 
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(rows_, pool_, duels_, in_flight_, sources_, ops_, settings_);
-    if constexpr (Fields::is_loading::value) index();
-  }
-
  private:
   struct Row {
     double fitness = 0.0;
@@ -81,12 +75,7 @@ class Archive {
     std::uint8_t parents = 0, settings = 0;
     Member::State state = Member::State::in_flight;
     Origin origin = Origin::operator_;
-    template <class Fields>
-    void serialize(Fields& fields) {
-      fields(fitness, source, pool_at, duplicate_of, family, op, island, parents, settings, state, origin);
-    }
   };
-  void index();  // what is known by name
   IndividualId family_of(const Individual&, std::uint32_t source) const;
   const Row& row(IndividualId) const;
   Row& row_of(IndividualId);
@@ -99,10 +88,6 @@ class Archive {
   struct Duel {
     DuelResult result;
     double measured = 0.0;  // the fitness that it replaced
-    template <class Fields>
-    void serialize(Fields& fields) {
-      fields(result, measured);
-    }
   };
   std::map<IndividualId, Duel> duels_;  // by challenger
   std::vector<IndividualId> in_flight_;

@@ -18,10 +18,6 @@ struct SpeedRatio {
   double log_ratio = 0.0;
   double lower = -std::numeric_limits<double>::infinity(), upper = std::numeric_limits<double>::infinity();
 
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(log_ratio, lower, upper);
-  }
   friend bool operator==(const SpeedRatio&, const SpeedRatio&) = default;
 };
 
@@ -31,10 +27,6 @@ struct DuelResult {
   SpeedRatio all;                     // geometric mean of the workloads
   std::vector<SpeedRatio> workloads;  // in the order of the search's workloads
 
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(incumbent, verdict, all, workloads);
-  }
   friend bool operator==(const DuelResult&, const DuelResult&) = default;
 };
 

@@ -20,10 +20,6 @@ struct Elite {
   IndividualId family = 0;
   std::vector<double> workload_values = {};  // in the order of the search's workloads
 
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(id, fitness, immigrant, source, family, workload_values);
-  }
   friend bool operator==(const Elite&, const Elite&) = default;
 };
 

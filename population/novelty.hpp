@@ -22,21 +22,12 @@ class Novelty {
   void add_variant(std::string_view variant_id, IndividualId);
   void add_machine_code(std::string_view hash, IndividualId);
 
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(variants_, codes_);
-  }
-
  private:
   struct Keys {
     std::vector<std::uint64_t> by_id;  // from 0
     NumberTable ids;
     std::optional<IndividualId> find(std::uint64_t key) const;
     void add(std::uint64_t key, IndividualId);
-    template <class Fields>
-    void serialize(Fields& fields) {
-      fields(by_id, ids);
-    }
   };
   Keys variants_, codes_;
 };

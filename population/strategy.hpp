@@ -14,11 +14,6 @@
 #include "population/elite.hpp"
 #include "population/findings.hpp"
 
-namespace cereal {
-class BinaryInputArchive;
-class BinaryOutputArchive;
-}  // namespace cereal
-
 namespace cultivar {
 
 // What the second parent has to be for the first.
@@ -88,9 +83,6 @@ class Strategy {
   virtual std::vector<IndividualId> parents(int island, const ParentsWanted&, const Archive&,
                                             RandomStream&) const = 0;
   virtual std::vector<Elite> elites(int island) const = 0;  // fittest first
-  // All that it knows, for a saved state; load() takes what a strategy with equal options saved.
-  virtual void save(cereal::BinaryOutputArchive&) const = 0;
-  virtual void load(cereal::BinaryInputArchive&) = 0;
 };
 
 // Throws std::invalid_argument for options out of range.

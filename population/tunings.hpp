@@ -21,11 +21,6 @@ class Tunings {
   std::string source_of(IndividualId) const;                      // empty: not kept
   const std::vector<Elite>& of(const std::string& source) const;  // fittest first
 
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(settings_);
-  }
-
  private:
   std::map<std::string, std::vector<Elite>> settings_;
 };

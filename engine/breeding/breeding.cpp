@@ -49,8 +49,9 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
   const std::string stream_name = fmt::format("proposal/island-{}", first_island);
   RandomStream stream = stream_of(config_.seed, stream_name, static_cast<std::uint64_t>(next_id() + asked_));
   const auto open = [&](const Portfolio::Arm& arm) {
-    return arm.model.empty() || (room.questions && !room.closed.contains(arm.model) &&
-                                 !room.closed_operators.contains(arm.op->name()));
+    if (arm.model.empty()) return room.proposals;
+    return room.questions && !room.closed.contains(arm.model) &&
+           !room.closed_operators.contains(arm.op->name());
   };
   const std::optional<Intervention>& intervention = supervisor_.current();
   const std::vector<double> shares = steered(bandit_.shares(), portfolio_.arms(), intervention);

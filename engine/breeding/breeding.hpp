@@ -118,16 +118,6 @@ class Breeding {
   const Facts& facts() const { return facts_; }
   std::int64_t judged() const { return judged_; }
 
-  // The whole history, for a saved state, without the operators, which rebuild_operators() makes from it; and
-  // without the configuration, the facts and the roofline, which are given.
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(config_.gate, archive_, *strategy_, novelty_, bandit_, supervisor_, lately_, stage_, branch_,
-           briefs_, open_, asked_under_, known_briefs_, planned_under_, inherited_under_, trials_, expenses_,
-           lessons_, directed_, insights_, waiting_, undecided_, open_duels_, incumbent_, control_, winner_,
-           pace_, seeds_in_flight_, measured_, bred_, judged_, asked_);
-  }
-
  private:
   bool deserves_a_duel(IndividualId) const;
   bool submitted(IndividualId) const;
@@ -149,8 +139,7 @@ class Breeding {
   Archive archive_;
   std::unique_ptr<Strategy> strategy_;
   Novelty novelty_;
-  // Machine code of individuals that are being measured. Not part of a saved state: when a search is resumed,
-  // they are evaluated again.
+  // Machine code of individuals that are being measured; after a resume they are evaluated again.
   std::map<IndividualId, std::string> claims_;
   Portfolio portfolio_;
   Bandit bandit_;
@@ -167,19 +156,11 @@ class Breeding {
   struct Trial {
     std::uint32_t arm = 0;
     std::uint32_t under = 0;  // the intervention that led to it
-    template <class Fields>
-    void serialize(Fields& fields) {
-      fields(arm, under);
-    }
   };
   std::vector<Trial> trials_;  // by individual
   struct Expense {
     float usd = 0.0F;
     float device_s = 0.0F;  // used by the tools of its question
-    template <class Fields>
-    void serialize(Fields& fields) {
-      fields(usd, device_s);
-    }
   };
   std::map<IndividualId, Expense> expenses_;  // of questions that led to individuals
   // What operators learned from, in order: the id of a judged individual, or minus the number of a question.
@@ -188,10 +169,6 @@ class Breeding {
     std::size_t after = 0;  // the number of lessons before it
     IndividualId subject = 0;
     Directions given;
-    template <class Fields>
-    void serialize(Fields& fields) {
-      fields(after, subject, given);
-    }
   };
   std::vector<Directed> directed_;  // also learned from, in order
   Directions insights_;

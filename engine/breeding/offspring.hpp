@@ -28,9 +28,10 @@ using Offspring = std::variant<NewProposal, Asking>;
 // What the supervisor decides: to change how the search proposes, or that such a change has ended.
 using Supervision = std::variant<Intervention, InterventionResult>;
 
-// Which questions breed() may return. This depends on calls in flight and on failures, so each decision is
-// recorded with its limits.
+// What breed() may return. This depends on calls in flight and on failures, so each decision is recorded with
+// its limits.
 struct AskingLimits {
+  bool proposals = true;                        // may a kernel be proposed without a question?
   bool questions = false;                       // may another question be asked?
   std::set<std::string> closed = {};            // models that are no longer asked
   std::set<std::string> closed_operators = {};  // operators that no longer ask

@@ -21,11 +21,6 @@ class Lately {
   std::set<std::string> sources() const;
   std::set<std::string> directions() const;
 
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(uses_);
-  }
-
  private:
   static constexpr std::size_t kMost = 12;
   std::deque<std::pair<std::string, std::string>> uses_;

@@ -26,6 +26,7 @@ Settings settings_of(AskingConfig& a) {
   PromptOptions& p = a.prompts;
   return {{"in_flight", &a.in_flight, 1, 1024},
           {"rounds", &a.rounds, 1, 100},
+          {"grace", Seconds{&a.grace_s, true}},
           {"resamples", &p.resamples, 0, 20},
           {"ideas", &p.ideas},
           {"families", &p.families},

@@ -153,11 +153,17 @@ PopulationOptions read_population(const YamlNode& node, PopulationOptions option
   return options;
 }
 
+// Of three proposals for each measuring worker one is measured, one is compiled, and one waits for either.
+int usual_depth(const EvaluationConfig& e) {
+  return std::max(4, 3 * static_cast<int>(e.devices.size()) * e.workers_per_device);
+}
+
 // With instruments a profile shows a kernel's bottlenecks; without, it shows what a model needs to know.
 EvaluationConfig evaluation_defaults(Target target) {
   EvaluationConfig e;
   if (target->instruments) e.profile = EvaluationConfig::Profiles::elites;
   e.workers_per_device = target->workers_per_device;
+  e.depth = usual_depth(e);
   return e;
 }
 
@@ -196,6 +202,7 @@ EvaluationConfig read_evaluation(const YamlNode& node, Target target) {
   if (auto which = map.optional("profile"))
     e.profile = which->one_of({"off", "elites"}) == "elites" ? EvaluationConfig::Profiles::elites
                                                              : EvaluationConfig::Profiles::off;
+  if (!map.has("depth")) e.depth = usual_depth(e);
   map.finish();
   if (e.max_samples < e.screening_samples) node.fail("max_samples must not be below screening_samples");
   return e;

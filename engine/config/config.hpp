@@ -42,8 +42,9 @@ struct OperatorShare {
 
 // How language models are asked.
 struct AskingConfig {
-  int in_flight = 8;  // pending questions, not counted in EvaluationConfig::depth
-  int rounds = 3;     // repairs in a row for one failing variant
+  int in_flight = 8;       // pending questions, not counted in EvaluationConfig::depth
+  int rounds = 3;          // repairs in a row for one failing variant
+  double grace_s = 300.0;  // a question in a mailbox is not withdrawn before: somebody may be answering it
   PromptOptions prompts;
   std::filesystem::path
       templates;  // folder of *.md files that replace the built-in templates of the same name; empty: none
@@ -51,7 +52,7 @@ struct AskingConfig {
 };
 
 struct EvaluationConfig {
-  int depth = 4;            // proposals in flight
+  int depth = 4;            // proposals in flight; by default three for each measuring worker
   int compile_workers = 0;  // 0: one per core
   std::vector<int> devices{0};
   int workers_per_device = 1;  // measuring workers; on a GPU they take turns

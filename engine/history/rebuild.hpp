@@ -27,9 +27,8 @@ class Listener {
   virtual void supervising(const Supervision&) {}
 };
 
-// Those after `after`, which is the last decision that the Breeding holds, 0: none, and all that it holds.
 // Throws SQLite::Exception when the record is damaged, UnknownDecision when another version wrote it, and
 // std::exception when it contradicts itself.
-void apply_decisions(const Record&, Breeding&, Listener&, std::int64_t after = 0);
+void apply_decisions(const Record&, Breeding&, Listener&);
 
 }  // namespace cultivar

@@ -10,7 +10,7 @@ namespace cultivar {
 Checkpoints::Checkpoints(const CheckpointConfig& config, const RunFolder& folder, Recorder& recorder)
     : config_(config), folder_(folder), recorder_(recorder), last_(recorder.elapsed()) {}
 
-bool Checkpoints::take_if_due(int wanted) {
+void Checkpoints::take_if_due(int wanted) {
   if (being_made_.valid() && being_made_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
     const auto made = being_made_.get();
     took_s_ = recorder_.elapsed() - last_;
@@ -20,12 +20,11 @@ bool Checkpoints::take_if_due(int wanted) {
     told_ = made ? "" : words;
   }
   const bool due = wanted != wanted_ || recorder_.elapsed() - last_ >= interval(config_, took_s_);
-  if (being_made_.valid() || !due) return false;
+  if (being_made_.valid() || !due) return;
   wanted_ = wanted;
   last_ = recorder_.elapsed();
   being_made_ = std::async(std::launch::async,
                            [folder = folder_, keep = config_.keep] { return make_checkpoint(folder, keep); });
-  return true;
 }
 
 double Checkpoints::interval(const CheckpointConfig& config, double took_s) {

@@ -15,9 +15,9 @@ class Checkpoints {
  public:
   Checkpoints(const CheckpointConfig&, const RunFolder&, Recorder&);
 
-  // Returns at once whether a copy is being made from now on, by a separate thread. Another value of `wanted`
+  // Returns at once; a copy is made by a separate thread. Another value of `wanted`
   // than before: due now.
-  bool take_if_due(int wanted = 0);
+  void take_if_due(int wanted = 0);
   // From the beginning of a copy that took so many seconds to the next. A copy is of the whole record, whose
   // size has no limit, so copies are made during at most a tenth of the time.
   static double interval(const CheckpointConfig&, double took_s);

@@ -41,6 +41,7 @@ struct Questions::Dialogue {
   bool behind = false;                      // Breeding::left_behind_by its first parent, at that time
   std::stop_source withdrawal = {};         // of its call in flight
   std::string superseded = {};              // why it was withdrawn
+  double sent_s = 0.0;                      // in Recorder::elapsed(), in this session
 };
 
 Questions::Questions(const Config& config, const RunFolder& folder, const PromptKit& kit,
@@ -165,14 +166,17 @@ void Questions::withdraw_superseded() {
   if (!models_) return;
   for (auto& [number, dialogue] : dialogues_) {
     const bool letter = models_->keeps_letters(dialogue->question.brief.model);
-    if (!letter || !dialogue->turns.empty() || !dialogue->superseded.empty()) continue;
+    if (!letter || !dialogue->turns.empty() || !dialogue->superseded.empty() ||
+        recorder_.elapsed() - dialogue->sent_s < config_.asking.grace_s)
+      continue;
     dialogue->superseded = superseded(*dialogue);
     if (!dialogue->superseded.empty()) dialogue->withdrawal.request_stop();
   }
 }
 
 void Questions::send(std::int64_t question, ChatRequest request) {
-  const Dialogue& dialogue = dialogue_of(question);
+  Dialogue& dialogue = dialogue_of(question);
+  dialogue.sent_s = recorder_.elapsed();
   const Brief& brief = dialogue.question.brief;
   request.call = call_name(brief, question, dialogue.turns.size());
   pipeline_.ask(std::make_shared<Job>(

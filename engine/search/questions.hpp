@@ -33,9 +33,9 @@ class Questions {
   void reopen();
   void tell_news();  // records the log messages of the chat service
   void cancel();     // cancels all calls in flight; later ones return at once
-  // After an evaluation, a promotion or a failed confirmation: withdraws requests that nobody answered yet
-  // and whose subject is left behind: it was the best or an ancestor of the best now, it failed its
-  // confirmation, or a kernel that was written from it and waits for its duel is much faster.
+  // After an evaluation, a promotion or a failed confirmation, and from time to time: withdraws requests that
+  // nobody answered yet and whose subject is left behind: it was the best or an ancestor of the best now, it
+  // failed its confirmation, or a kernel that was written from it and waits for its duel is much faster.
   void withdraw_superseded();
 
   struct Outcome {

@@ -8,7 +8,6 @@
 #include "engine/config/asking_settings.hpp"
 #include "engine/config/duration.hpp"
 #include "engine/history/rebuild.hpp"
-#include "engine/history/saved_state.hpp"
 #include "engine/search/announcements.hpp"
 #include "engine/search/beginning.hpp"
 #include "engine/search/changed_settings.hpp"
@@ -219,10 +218,6 @@ void tell_of_last_comparisons(RecordWriter& writer, const SearchCallbacks& shown
   (void)writer.step(elapsed, [&](Step& step) { step.event("session", 0, text); });
 }
 
-SavedStates states_of(const Runtime& runtime) {
-  return SavedStates(runtime.cache.empty() ? fs::path() : runtime.cache / "states");
-}
-
 // Runs one session. Every failure becomes an Outcome with its message, except an InputError, which is thrown.
 Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter& writer, Breeding& breeding,
                     ParsedSources& sources, Evaluator& evaluator, ChatModels models, LoadedSources loaded,
@@ -243,8 +238,6 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
                      callbacks,
                      stop,
                      runtime.checkpoints_wanted,
-                     states_of(runtime),
-                     runtime.saves_state_from,
                      std::move(loaded)};
   const auto ended = [&](const Outcome& outcome) {
     tell_end(announcements, writer, shown, outcome);
@@ -385,8 +378,7 @@ Expected<Outcome> resume_search(const fs::path& run_folder, const std::vector<st
         breeding.emplace(before, facts_in(environment), sources);
         breeding->set_roofline(roofline_in(environment, config));
         Listener nobody;
-        apply_decisions(writer->record(), *breeding, nobody,
-                        states_of(runtime).load(writer->record(), *breeding));
+        apply_decisions(writer->record(), *breeding, nobody);
         breeding->rebuild_operators();
       };
       const bool had_workers = !facts.environment.at("devices").empty();

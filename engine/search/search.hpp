@@ -29,9 +29,6 @@ struct Runtime {
   // Each change asks for a checkpoint now, while the search goes on; nullptr: nobody asks. Set in a signal
   // handler.
   const std::atomic<int>* checkpoints_wanted = nullptr;
-  // Individuals from which on a search saves its state in the cache, with each checkpoint and at its end, for
-  // a faster resume.
-  std::int64_t saves_state_from = 10'000;
   // Makes the evaluator; empty: the workers of this machine. Tests supply recorded results.
   std::function<std::unique_ptr<Evaluator>(const Config&, const std::filesystem::path& task_folder)>
       evaluator = nullptr;

@@ -54,7 +54,6 @@ Outcome SearchLoop::run() {
       tick_at = Clock::now() + kTick;  // from the end of the step: on a slow disk, jobs still get their turn
   }
   checkpoints_.take_last();
-  save_state();
   const std::string state = state_after(outcome_->stop);
   try {
     recorder_.step([&](Step& step) {
@@ -104,17 +103,11 @@ void SearchLoop::tick() {
   if (const auto why = faults_.out_of_patience()) return stop(Outcome::Stop::failed, *why);
   questions_.reopen();
   questions_.tell_news();
+  questions_.withdraw_superseded();
   constexpr std::size_t kMostPending = 64;  // further submissions stay in the inbox
   if (evaluations_.pending() < kMostPending)
     for (const IndividualId id : proposals_.submissions()) evaluations_.enqueue_first(id);
-  if (checkpoints_.take_if_due(parts_.checkpoints_wanted ? parts_.checkpoints_wanted->load() : 0))
-    save_state();
-}
-
-void SearchLoop::save_state() const {
-  const bool failed = step_failed_ || (outcome_ && outcome_->stop == Outcome::Stop::failed);
-  if (!failed && breeding_.archive().size() >= parts_.saves_state_from)
-    parts_.states.save(recorder_.record(), breeding_);
+  checkpoints_.take_if_due(parts_.checkpoints_wanted ? parts_.checkpoints_wanted->load() : 0);
 }
 
 void SearchLoop::returned(const JobPtr& job) {
@@ -236,9 +229,23 @@ void SearchLoop::advance() {
   // disturb a concurrent measurement.
   while (evaluations_.has_room() && !evaluations_.has_pending() && breeding_.ready() &&
          budget_allows_another() && !questions_.availability().cap_spent() && !exhausted()) {
-    if (!pipeline_.try_begin_loop_work()) return;  // retried at the next result or tick
+    if (!pipeline_.try_begin_loop_work()) break;  // retried at the next result or tick
     const auto end = std::shared_ptr<void>(nullptr, [this](void*) { pipeline_.end_loop_work(); });
-    if (!breed_one()) exhausted_at_ = breeding_.judged() + questions_.results_received();
+    if (!breed_one()) exhausted_at_ = results();
+  }
+  ask_more();
+}
+
+// Models need not wait for the device: during a comparison, which takes from seconds to minutes, further
+// questions are asked. Composing one takes some milliseconds, which one of its many runs may notice.
+void SearchLoop::ask_more() {
+  while (comparisons_.in_flight() && breeding_.ready() && budget_allows_another() &&
+         !questions_.availability().cap_spent() && asked_out_at_ != results() &&
+         evaluations_.pending() < static_cast<std::size_t>(parts_.config.asking.in_flight)) {
+    std::optional<AskingLimits> room = questions_.room();
+    if (!room || !room->questions || profiles_.first_due()) return;
+    room->proposals = false;
+    if (!breed_one(room)) asked_out_at_ = results();
   }
 }
 
@@ -267,9 +274,13 @@ void SearchLoop::supervise() {
 }
 
 bool SearchLoop::breed_one() {
-  supervise();
   std::optional<AskingLimits> room = questions_.room();
   if (room && profiles_.first_due()) room->questions = false;
+  return breed_one(room);
+}
+
+bool SearchLoop::breed_one(const std::optional<AskingLimits>& room) {
+  supervise();
   const auto offspring = breeding_.breed(room.value_or(AskingLimits{}));
   if (!offspring) return false;
   if (const Asking* asking = std::get_if<Asking>(&*offspring)) {
@@ -317,7 +328,7 @@ std::string SearchLoop::step() const {
 }
 
 bool SearchLoop::exhausted() const {
-  return exhausted_at_ == breeding_.judged() + questions_.results_received();
+  return exhausted_at_ == results();
 }
 
 void SearchLoop::count_device_time(const Job& job) {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "engine/history/saved_state.hpp"
 #include "engine/search/checkpoints.hpp"
 #include "engine/search/comparisons.hpp"
 #include "engine/search/evaluations.hpp"
@@ -33,9 +32,7 @@ struct SessionParts {
   const SearchCallbacks& callbacks;
   const std::atomic<bool>& stop;
   const std::atomic<int>* checkpoints_wanted;  // Runtime::checkpoints_wanted
-  SavedStates states;
-  std::int64_t saves_state_from;  // individuals
-  LoadedSources loaded;           // its seeds are used only if the record has no individuals
+  LoadedSources loaded;                        // its seeds are used only if the record has no individuals
 };
 
 class SearchLoop {
@@ -51,14 +48,15 @@ class SearchLoop {
 
   void serve(const JobPtr&);  // nullptr: a tick, the periodic work
   void tick();
-  void save_state() const;
   void returned(const JobPtr&);
   void lost(Job&);  // the job returned without a usable result
   void handle_failure(const JobPtr&, const Error&);
   void compared(const JobPtr&, const Comparisons::Outcome&);
   void handle_outcome(const Questions::Outcome&);
   void advance();
+  void ask_more();  // questions alone, while a comparison keeps the device
   bool breed_one();
+  bool breed_one(const std::optional<AskingLimits>&);
   bool asks_models() const { return parts_.dialogues != nullptr; }
   void tell_of_stops();  // of the process, or of its machine
   void supervise();      // records and applies the supervisor's decisions that are due
@@ -67,6 +65,7 @@ class SearchLoop {
   bool ending() const;  // no budget permits a further evaluation; the last comparisons are bounded
   std::string left_words() const;
   std::string momentary() const;
+  std::int64_t results() const { return breeding_.judged() + questions_.results_received(); }
   bool exhausted() const;  // breed() found nothing, and no result has arrived since
   void watch_budgets();
   void close(Outcome::Stop, std::string reason, double limit_s);  // started jobs may finish
@@ -99,6 +98,7 @@ class SearchLoop {
   bool step_failed_ = false;  // breeding_ may have applied what is not recorded
   bool done_ = false;
   std::optional<std::int64_t> exhausted_at_;  // number of results when breed() found nothing
+  std::optional<std::int64_t> asked_out_at_;  // and when it found no question
   double last_heartbeat_ = 0.0;
   bool paused_ = false;                             // at the last heartbeat
   Phase shown_phase_ = Phase::running;              // the same

@@ -11,12 +11,13 @@ namespace cultivar {
 using nlohmann::json;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Brief, op, model, parents, island, direction, round)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AskingLimits, questions, closed, closed_operators)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(AskingLimits, proposals, questions, closed, closed_operators)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ProposalBody, asking, device_s)
 
 json to_json(const AskedQuestion& q) {
   json body = q.brief;
   body.update({{"asking", q.number},
+               {"proposals", q.room.proposals},
                {"closed", q.room.closed},
                {"closed_operators", q.room.closed_operators},
                {"request", q.request_hash},

@@ -129,8 +129,7 @@ class Record {
   std::vector<EventRow> events(std::int64_t limit, std::int64_t after = 0) const;
 
   void each_individual(const std::function<void(const IndividualRow&)>&) const;  // by id
-  // By seq, those after `after`. Throws UnknownDecision.
-  void each_decision(const std::function<void(const DecisionRow&)>&, std::int64_t after = 0) const;
+  void each_decision(const std::function<void(const DecisionRow&)>&) const;  // by seq; throws UnknownDecision
 
   SQLite::Database& database() const { return *database_; }
 

@@ -34,11 +34,6 @@ class NumberTable {
     ++count_;
   }
 
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(slots_, count_);
-  }
-
  private:
   // Fibonacci hashing, with the high half of the product: equal low bits of hashes do no harm.
   std::size_t first(std::uint64_t hash) const {

@@ -69,12 +69,6 @@ struct GateOptions {
   // Nothing begins, except the first block, that would exceed the limit, if it costs as much as those before
   // it. Not part of the JSON: no duel of a search has it.
   bool within_limit = false;
-
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(min_gain, max_workload_loss, alpha, futility, guard, min_blocks, max_blocks, max_device_seconds,
-           within_limit);
-  }
 };
 
 void to_json(nlohmann::json&, const GateOptions&);

@@ -47,10 +47,6 @@ struct Intervention {
   std::string subject = {};   // failures: the stage; failures, unprofitable: the operator, with its model
   IndividualId ancestor = 0;  // of Answer::ancestor
 
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(number, trigger, answer, seen, subject, ancestor);
-  }
   friend bool operator==(const Intervention&, const Intervention&) = default;
 };
 
@@ -60,10 +56,6 @@ struct InterventionResult {
   std::int64_t evaluated = 0, measured = 0, promoted = 0;
   double best_gain = 0.0;  // the largest ratio to its parent, minus 1; 0: none was faster
 
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(number, evaluated, measured, promoted, best_gain);
-  }
   friend bool operator==(const InterventionResult&, const InterventionResult&) = default;
 };
 

@@ -66,22 +66,11 @@ class Supervisor {
   void begin(const Intervention&);
   void end();
 
-  template <class Fields>
-  void serialize(Fields& fields) {
-    fields(arms_, evaluations_, promotions_, interventions_, device_s_, usd_, repetitions_,
-           share_of_roofline_, told_of_roofline_, given_, current_, result_, since_progress_,
-           evaluated_at_progress_, best_of_line_, ended_by_promotion_);
-  }
-
  private:
   struct Arm {
     std::string name;
     std::optional<Stage> stage = {};  // of the rejections in a row
     int failures = 0, trials = 0;     // trials: since the last gain
-    template <class Fields>
-    void serialize(Fields& fields) {
-      fields(stage, failures, trials);
-    }
   };
   std::optional<Intervention> noticed() const;  // without number and answer
   void repeated(bool);

@@ -1,11 +1,6 @@
 #include "population/strategies/islands.hpp"
 
 #include <algorithm>
-#include <cereal/archives/binary.hpp>
-#include <cereal/types/map.hpp>
-#include <cereal/types/set.hpp>
-#include <cereal/types/string.hpp>
-#include <cereal/types/vector.hpp>
 #include <cmath>
 #include <stdexcept>
 
@@ -314,14 +309,6 @@ std::vector<Elite> Islands::elites(int island) const {
 
 const std::vector<IndividualId>& Islands::members(int island) const {
   return islands_.at(static_cast<std::size_t>(island)).members;
-}
-
-void Islands::save(cereal::BinaryOutputArchive& to) const {
-  to(islands_, tunings_, judged_);
-}
-
-void Islands::load(cereal::BinaryInputArchive& from) {
-  from(islands_, tunings_, judged_);
 }
 
 }  // namespace cultivar

@@ -32,8 +32,6 @@ class Islands : public Strategy {
   std::vector<IndividualId> parents(int island, const ParentsWanted&, const Archive&,
                                     RandomStream&) const override;
   std::vector<Elite> elites(int island) const override;
-  void save(cereal::BinaryOutputArchive&) const override;
-  void load(cereal::BinaryInputArchive&) override;
   // In order of evaluation: all measured individuals, by rules 2 the first of each source.
   const std::vector<IndividualId>& members(int island) const;
 
@@ -49,10 +47,6 @@ class Islands : public Strategy {
     bool bred = false;              // an operator's individual was born here
     // Migrants, which are fitter at first, would end its new line.
     bool young(const PopulationOptions&) const;
-    template <class Fields>
-    void serialize(Fields& fields) {
-      fields(elites, members, sources, best, barren, natives, begun, bred);
-    }
   };
   void settle(Island&, const Elite&);
   bool admit(Island&, const Elite&);

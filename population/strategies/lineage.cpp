@@ -1,10 +1,6 @@
 #include "population/strategies/lineage.hpp"
 
 #include <algorithm>
-#include <cereal/archives/binary.hpp>
-#include <cereal/types/map.hpp>
-#include <cereal/types/string.hpp>
-#include <cereal/types/vector.hpp>
 
 #include "population/selection.hpp"
 
@@ -54,14 +50,6 @@ std::vector<IndividualId> OneLine::parents(int, const ParentsWanted& wanted, con
 std::vector<Elite> OneLine::elites(int) const {
   if (!line_.empty()) return {line_.back()};
   return fittest_.empty() ? fittest_ : std::vector<Elite>{fittest_.front()};
-}
-
-void OneLine::save(cereal::BinaryOutputArchive& to) const {
-  to(line_, fittest_, tunings_);
-}
-
-void OneLine::load(cereal::BinaryInputArchive& from) {
-  from(line_, fittest_, tunings_);
 }
 
 }  // namespace cultivar

@@ -19,8 +19,6 @@ class OneLine : public Strategy {
   std::vector<IndividualId> parents(int island, const ParentsWanted&, const Archive&,
                                     RandomStream&) const override;
   std::vector<Elite> elites(int island) const override;  // the end of the line
-  void save(cereal::BinaryOutputArchive&) const override;
-  void load(cereal::BinaryInputArchive&) override;
 
  private:
   PopulationOptions options_;

@@ -2,10 +2,6 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <cereal/archives/binary.hpp>
-#include <cereal/types/map.hpp>
-#include <cereal/types/string.hpp>
-#include <cereal/types/vector.hpp>
 #include <cmath>
 #include <stdexcept>
 
@@ -79,14 +75,6 @@ std::vector<IndividualId> MapElites::parents(int, const ParentsWanted& wanted, c
   const bool any = uniform(stream) < options_.explore;
   const Elite first = tournament(firsts, any ? 1 : options_.tournament, stream);
   return with_partners(first, all, tunings_, wanted, options_.tournament, archive, stream);
-}
-
-void MapElites::save(cereal::BinaryOutputArchive& to) const {
-  to(cells_, tunings_);
-}
-
-void MapElites::load(cereal::BinaryInputArchive& from) {
-  from(cells_, tunings_);
 }
 
 }  // namespace cultivar

@@ -25,8 +25,6 @@ class MapElites : public Strategy {
   std::vector<IndividualId> parents(int island, const ParentsWanted&, const Archive&,
                                     RandomStream&) const override;
   std::vector<Elite> elites(int island) const override;
-  void save(cereal::BinaryOutputArchive&) const override;
-  void load(cereal::BinaryInputArchive&) override;
   const std::map<std::string, Elite>& cells() const { return cells_; }  // by what they are like
 
  private:

@@ -1,9 +1,6 @@
 #include "population/strategies/specialists.hpp"
 
 #include <algorithm>
-#include <cereal/archives/binary.hpp>
-#include <cereal/types/string.hpp>
-#include <cereal/types/vector.hpp>
 #include <cmath>
 
 namespace cultivar {
@@ -77,16 +74,6 @@ std::vector<Elite> Specialists::elites(int island) const {
       all.push_back(elites.front());
   std::ranges::sort(all, fitter);
   return all;
-}
-
-void Specialists::save(cereal::BinaryOutputArchive& to) const {
-  others_->save(to);
-  to(fastest_);
-}
-
-void Specialists::load(cereal::BinaryInputArchive& from) {
-  others_->load(from);
-  from(fastest_);
 }
 
 }  // namespace cultivar

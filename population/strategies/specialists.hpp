@@ -28,8 +28,6 @@ class Specialists : public Strategy {
   std::vector<IndividualId> parents(int island, const ParentsWanted&, const Archive&,
                                     RandomStream&) const override;
   std::vector<Elite> elites(int island) const override;  // also the fastest of each workload
-  void save(cereal::BinaryOutputArchive&) const override;
-  void load(cereal::BinaryInputArchive&) override;
 
  private:
   double share_;

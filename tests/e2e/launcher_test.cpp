@@ -60,7 +60,6 @@ struct Machine {
         "g++\ncmake\nninja-build\nmake\npkgconf\nlibtbb-dev\nlibeigen3-dev\nlibyaml-cpp-dev\nlibmuparser-"
         "dev\n"
         "nlohmann-json3-dev\nlibcli11-dev\nlibfmt-dev\nlibexpected-dev\nlibsqlite3-dev\nlibsqlitecpp-dev\n"
-        "libcereal-dev\n"
         "libssl-dev\nlibcurl4-openssl-dev\nlibkainjow-mustache-dev\nlibffi-dev\nlibseccomp-"
         "dev\nbubblewrap\nlibboost-test-dev\n");
   }

@@ -90,6 +90,15 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
   BOOST_TEST(again.gate_alpha == 0.05);
 }
 
+BOOST_AUTO_TEST_CASE(as_many_proposals_are_in_flight_as_keep_the_workers_busy) {
+  const auto depth = [&](const std::string& evaluation) {
+    return parse_config(kLeast + evaluation, "my.yaml", path(), {}, kInstallation).evaluation.depth;
+  };
+  BOOST_TEST(depth("") == 4);
+  BOOST_TEST(depth("evaluation: {launcher: [srun], workers_per_device: 8}\n") == 24);
+  BOOST_TEST(depth("evaluation: {launcher: [srun], workers_per_device: 8, depth: 5}\n") == 5);
+}
+
 BOOST_AUTO_TEST_CASE(a_launcher_that_is_a_list_starts_measuring_workers_only) {
   const Config c =
       parse_config(kLeast + "evaluation: {launcher: [srun, -n1]}\n", "my.yaml", path(), {}, kInstallation);

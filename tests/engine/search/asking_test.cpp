@@ -182,6 +182,26 @@ BOOST_AUTO_TEST_CASE(the_device_is_busy_while_models_think) {
   require_replay_agrees();
 }
 
+BOOST_AUTO_TEST_CASE(models_are_asked_while_a_comparison_keeps_the_device) {
+  ChatServer server([](const SeenRequest& seen) {
+    const std::string name = kernel_named_in(first_said(seen));
+    return say(renaming(name, "softmax_fast_" + std::to_string(seen.number)));
+  });
+  Simulation simulation;
+  simulation.quiet = true;
+  simulation.confirm_s = 0.6;
+  begin(with_model(server.url(), "{mutate: 1}", {"budget.evaluations=8", "asking.in_flight=2"}), simulation);
+  bool comparing = false;
+  int asked = 0;
+  record().each_decision([&](const DecisionRow& decision) {
+    if (decision.kind == DecisionKind::challenge) comparing = true;
+    if (decision.kind == DecisionKind::ask && comparing) ++asked;
+    if (decision.kind == DecisionKind::confirm) comparing = false;
+  });
+  BOOST_TEST(asked >= 2);
+  require_replay_agrees();
+}
+
 BOOST_AUTO_TEST_CASE(a_search_that_only_asks_waits_and_says_for_which_model) {
   ChatServer server([](const SeenRequest& seen) {
     Reply reply;

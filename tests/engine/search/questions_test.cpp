@@ -21,10 +21,11 @@ namespace {
 
 struct Parts : SearchParts {
   explicit Parts(const std::string& url, const std::string& operators = "{mutate: 1}",
-                 const std::string& model = "")
+                 const std::string& model = "", const std::string& grace = "0s")
       : SearchParts({}, model.empty()
                             ? with_model(url, operators)
-                            : std::vector<std::string>{"models.m=" + model, "operators=" + operators}),
+                            : std::vector<std::string>{"models.m=" + model, "operators=" + operators,
+                                                       "asking.grace=" + grace}),
         prompts(prompt_kit(config.asking)),
         questions(config, folder, prompts, dialogues.get(), recorder, breeding, sources, pipeline) {
     Evaluations evaluations(config, recorder, breeding, sources, pipeline, second_tries, faults);
@@ -131,6 +132,24 @@ BOOST_AUTO_TEST_CASE(a_question_that_is_declined_is_recorded_as_such) {
   });
   BOOST_TEST(found == 1);
   BOOST_TEST(parts.events("unanswered").size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_letter_that_somebody_may_be_answering_is_not_withdrawn) {
+  Parts parts("", "{mutate: 1}", "{provider: mailbox, folder: \"{run}/box\"}", "5m");
+  parts.ask();
+  Individual child;
+  child.id = parts.breeding.next_id();
+  child.source_id = "another";
+  child.variant_id = "another";
+  child.descent.op = "mutate";
+  child.descent.parents = {parts.breeding.open_askings().at(1).parents.front()};
+  parts.breeding.admit(child);
+  parts.breeding.judge(child.id, {.measured = true, .fitness = 100.0});
+  parts.breeding.promote(child.id);
+  parts.questions.withdraw_superseded();
+  BOOST_TEST(parts.breeding.open_askings().size() == 1U);
+  parts.questions.cancel();
+  parts.work();
 }
 
 BOOST_DATA_TEST_CASE(a_letter_about_a_kernel_that_was_left_behind_is_withdrawn,
