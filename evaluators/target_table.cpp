@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The targets that the programs know, one line each; the first is what a configuration that names none means.
 // Part of no library: every program links it, or a table of its own.
 #include "evaluators/targets/cpu/traits.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An agent: a language model with tools that repeatedly reads, edits, compiles, checks, times and profiles,
 // and then submits one kernel (operators/agent).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An operator that asks a language model: it decides which question to ask, which pieces the prompt has, and
 // what follows from each answer. Text from a model is data: it only becomes a source, a line of a note, or
 // part of the next message.

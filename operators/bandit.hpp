@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recent value of each operator with each model: gain per cost. Determines the shares of
 // the next proposals. A value; a pure function of its history, which a replay reproduces.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Selects the individual to ask a model about, among all that share a source.
 #pragma once
 

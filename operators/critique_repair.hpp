@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For a failed or slow variant: first a critique that cites evidence, then a repair, in several rounds. Each
 // repair is evaluated.
 #pragma once

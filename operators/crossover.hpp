@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two parents with different sources: a language model combines the strengths of both.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A child with the first parent's source; each tunable that both parents have gets the value of one of
 // them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first question of a brief, and the move after each answer, by the operator that the registry has under
 // the brief's name. It need not be in the current configuration: a record may hold briefs of others.
 #pragma once

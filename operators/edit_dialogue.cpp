@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "operators/edit_dialogue.hpp"
 
 #include <fmt/format.h>

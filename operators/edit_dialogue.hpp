@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dialogue of operators whose answers are edits of the parent: an edit that cannot be applied is sent
 // back with the reason; a usable one becomes a proposal.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides which values of a source's tunables are feasible: they must satisfy the constraints for every
 // workload of the search and every claimed shape of the task, because a kernel runs on all of them before it
 // can become the best.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One parent and one given direction: a language model changes the source.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The directions of a model for one kernel that an operator has not followed yet: each is followed once, in
 // order.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An operator makes a proposal from individuals, the task and knowledge. Each operator is one file pair in
 // this folder and one row in registry.cpp.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elites of other families of kernels, as idea and change instead of their whole sources.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A planner: a language model sees the results of the search so far and gives strategies, which become
 // directions for other operators.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Selects the operator for the next proposal, and the model that it asks.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the ideas of the search and their results, and condenses them to a few insights, which all later
 // questions carry.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages that are sent back to a model after its answer, and marked lines of an answer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tunes the knobs of one source with a surrogate that is trained on every individual with that source.
 #pragma once
 

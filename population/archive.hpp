@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every individual of a run in compact form (about 50 bytes each), for the frequent queries of breeding.
 // Sources, notes, evaluations and samples are only in the record.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a duel says about its challenger's speed. It replaces the fitness of the challenger's own measurement:
 // that one was made at another time than the incumbent's, and the largest of many noisy values is too large.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A parent that a strategy keeps, and the moves of parents between the parts of a population.
 #pragma once
 

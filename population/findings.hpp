@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the evaluation of an individual found, as far as later decisions depend on it. Everything here is in
 // the record, so that a replay decides the same.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A variant with its evaluation and its descent. IDs are small integers that the record assigns in order of
 // proposal.
 #pragma once

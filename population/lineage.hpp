@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The descent of individuals.
 #pragma once
 

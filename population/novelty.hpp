@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Detects duplicates. Equal variants and variants with equal machine code are the same kernel: the second one
 // is not measured.
 #pragma once

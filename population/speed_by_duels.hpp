@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The speed of one individual over another one, as far as duels say: of the two, or of each with others.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which individuals remain parents, and which of them become the parents of the next proposal. Each strategy
 // is one file pair in strategies/ and one row in strategy.cpp.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The measured settings of each source, under the source: many tunings take one place among the elites.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ends work that blocks elsewhere when a call is canceled or times out.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bench of an agent that works outside a search: it reads the run's record, whether the search is running
 // or stopped, and writes only submissions.
 #pragma once

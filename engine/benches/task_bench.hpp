@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bench of an agent that works on a task without a search: its kernels are the task's seeds.
 #pragma once
 

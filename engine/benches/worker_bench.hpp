@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An agent's bench on real workers; the base of the benches for a run and for a task.
 #pragma once
 

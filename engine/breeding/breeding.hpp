@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every decision of a search that needs no measurement: what is proposed, on which island an individual
 // lives, which individual challenges the incumbent. The same history leads to the same decisions in a search,
 // in a resumed search and in a replay.

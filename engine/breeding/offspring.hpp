@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What breeding decides next: a proposal, a question to a language model, or an intervention of the
 // supervisor.
 #pragma once

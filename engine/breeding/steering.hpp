@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How an intervention changes what is proposed next.
 #pragma once
 

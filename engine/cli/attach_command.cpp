@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/cli/commands.hpp"
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/options.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every command of the program: one function in one file. `arguments` excludes the command's name.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `run` and `suite` check of a configuration before they begin, and with --check.
 #pragma once
 

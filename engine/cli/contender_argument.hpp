@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a contender is named on the command line: like a variant (see variant_argument.hpp), or a library by
 // name or path (evaluators/contenders).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/cli/detached_search.hpp"
 
 #include <fcntl.h>

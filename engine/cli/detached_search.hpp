@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A search in a process of its own, in a session without a terminal, and how to find and stop such a process.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the doctor finds out about each target: its compiler, its devices, how candidates are kept in, and
 // which contender libraries load.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paths of this installation or source folder: its root folder, tasks, runs and cache.
 #pragma once
 

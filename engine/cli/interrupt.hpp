@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Interruption by Ctrl-C, a closed terminal or a batch system.
 #pragma once
 

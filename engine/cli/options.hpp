@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line of one command. Wraps CLI11 so that only one translation unit includes its header.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What commands print: JSON on stdout; text for people on stdout or, with --json, on stderr.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The progress display of a search: one line that is redrawn on a terminal, a line every ten seconds
 // elsewhere, and a line for each event that matters. Lines that do not go to a terminal begin with the time
 // of day.

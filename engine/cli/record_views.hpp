@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How several commands show a record.
 #pragma once
 

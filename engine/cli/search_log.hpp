@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log of a search that runs without a terminal: what it prints to stdout and stderr.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by `run` and `resume`: the progress line, the end of a search, its summary and its export.
 #pragma once
 

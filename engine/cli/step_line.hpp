@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shows a slow step of a command on stderr with its elapsed time: a line that is redrawn on a terminal, a
 // line at least every ten seconds elsewhere. A thread draws it, because the step itself may report nothing.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A systemd user unit that runs a search, and resumes it when the machine has restarted.
 #pragma once
 

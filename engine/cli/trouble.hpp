@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts the error of an Expected to the exception that ends a command with the right exit code.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a variant is named on the command line: FILE, the name of one of the task's seeds or contenders, or
 // RUN:ID; an appended @NAME=VALUE,NAME=VALUE sets tunables.
 #pragma once

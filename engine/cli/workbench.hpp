@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by `evaluate`, `compare` and `profile`: a task, its workloads, and the services that compile and
 // evaluate.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which operators propose variants, and how language models are asked: the sections `operators`, `portfolio`
 // and `asking` of a configuration.
 #pragma once

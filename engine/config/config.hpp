@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A search's configuration, with every default filled in. Unknown and duplicate keys, values out of range and
 // unknown names throw InputError: "file:line: what is wrong; remedy".
 #pragma once

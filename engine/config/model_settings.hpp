@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the `models` section of a configuration strictly, and writes it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sections `notify` and `metrics` of a configuration: who is told what happens in a search.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How often and how long a search times a kernel, as requests to a device say it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Detects texts that look like a key, so that none gets into a configuration and from there into the record.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plain keys of a section as one list, which reads the section and writes it out.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Selects workloads of a task.
 #pragma once
 

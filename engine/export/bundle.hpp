@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The export bundle: a folder with everything needed to use, build, verify and understand a kernel on another
 // machine, without Cultivar.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One kernel of a bundle, as the record knows it, with the files that only it has.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Translates a manifest's expression to C++ source, so that an exported kernel needs no expression evaluator.
 #pragma once
 

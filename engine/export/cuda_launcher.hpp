@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The generated parts of a cuda bundle.
 #pragma once
 

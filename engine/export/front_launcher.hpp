@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The entry of a bundle with several kernels: a launcher with the interface of one kernel's, which passes
 // each call to the kernel of the nearest measured workload.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The input of the launcher generators, and the generated parts that all targets share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Markdown for text from other parties (operators, notes, devices, contenders): it cannot create columns,
 // HTML, links or lines.
 #pragma once

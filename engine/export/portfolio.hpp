@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several kernels of a run behind one entry: the best of all, and specialists, each for the workloads on
 // which the gate found it faster than the best.
 #pragma once

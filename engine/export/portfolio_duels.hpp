@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides a run's portfolio by measurements on the run's device: duels of candidates with the best, each on
 // one workload, then the confirmation of those that are chosen and were never confirmed, timed on the
 // workloads for which they are chosen.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values for the templates of a bundle's Python files.
 #pragma once
 

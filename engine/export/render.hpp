@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fills in a template: {{name}} is replaced by its value. Values are not expanded again.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bundle's tables for people: times with intervals, and the lineage.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of a bundle that depend on the target.
 #pragma once
 

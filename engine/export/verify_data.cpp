@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Generates the task's data for a bundle's verify.cpp.
 #include <fmt/format.h>
 

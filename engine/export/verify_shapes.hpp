@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which small shapes a bundle's verifier runs: some for every specialization of every kernel, of odd sizes
 // where the kernel claims such.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Applies a record, decision by decision, to a fresh Breeding.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/history/usual_json.hpp"
 
 #include <charconv>

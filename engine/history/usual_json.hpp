@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The JSON that a record has of every individual, read without a tree of values: a resumed search reads all
 // of it. Text of any other form than a RecordWriter gives it is read as any JSON.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server side of the Model Context Protocol (https://modelcontextprotocol.io): JSON-RPC 2.0, one message
 // per line. Knows no files and no processes: it receives lines and sends lines.
 #pragma once

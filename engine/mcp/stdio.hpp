@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An MCP server over two file descriptors, one message per line.
 #pragma once
 

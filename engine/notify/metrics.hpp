@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers in the text format of Prometheus, as a file for a collector (node_exporter's textfile collector).
 #pragma once
 

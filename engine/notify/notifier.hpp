@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Delivers notifications to commands and webhooks, each channel by a thread of its own, so that a search
 // never waits for a receiver.
 #pragma once

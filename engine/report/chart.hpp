@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run's history as a chart: every evaluated kernel, the best so far as a line, the contenders as horizontal
 // lines.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A summary of a run's record for reports: which kernels were evaluated when, which were the best, and the
 // results of each operator.
 #pragma once

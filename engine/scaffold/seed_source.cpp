@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/scaffold/seed_source.hpp"
 
 #include <fmt/format.h>

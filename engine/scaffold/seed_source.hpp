@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The source of a new seed of any task: the manifest, and a kernel with the right parameters that its author
 // completes.
 #pragma once

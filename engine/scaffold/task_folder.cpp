@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/scaffold/task_folder.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of a new task: a small operation on each row, complete enough to be searched at once, which its
 // author then replaces by the real one.
 #pragma once

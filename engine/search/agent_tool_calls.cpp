@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/search/agent_tool_calls.hpp"
 
 #include <algorithm>

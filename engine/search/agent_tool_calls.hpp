@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the tool calls of one dialogue of the operator `agent` and returns each result in its recorded form.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tells the configured receivers what happens in a search, and keeps its metrics file: see engine/notify.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which models a search may ask in this session, and which operators may ask. A model or an operator is
 // closed when its calls fail repeatedly, when its questions are given up repeatedly, or when its budget is
 // exhausted.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From an open record to devices that answer, which a scheduler may delay for hours.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Settings that `cultivar resume --set` changes: KEY=VALUE, the key with the sections that it is in.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes periodic copies of the record while the search continues.
 #pragma once
 

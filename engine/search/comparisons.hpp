@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Duels against the incumbent and confirmations of their winners. Only this class promotes individuals.
 #pragma once
 

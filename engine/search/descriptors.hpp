@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a measured variant is like, as numbers by name: the axes of map_elites.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first evaluation of each individual: the queue of pending ones, those in flight, and their judgement.
 #pragma once
 

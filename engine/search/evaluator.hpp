@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface through which a search compiles, evaluates and compares variants. Implemented by the real
 // workers and, in tests, by recorded results.
 #pragma once

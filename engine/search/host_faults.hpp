@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of the machine during a search: what met one is done again, and a search without a usable worker
 // waits, longer each time, until evaluation.patience is over.
 #pragma once

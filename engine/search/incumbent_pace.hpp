@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures the current pace. The device's speed changes with its temperature, between days and between cards,
 // so the incumbent is measured again when a search is resumed and periodically afterward; fitness is then
 // scaled by the measured pace. A host's speed changes within seconds: there the incumbent is timed beside

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The jobs of a search: kernels for compilers and devices, requests to models, calls of an agent's tools.
 #pragma once
 

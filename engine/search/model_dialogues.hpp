@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connects a search with the chat service: the models it uses and their calls.
 #pragma once
 

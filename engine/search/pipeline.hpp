@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Distributes jobs: the search loop sends them, compilers, devices and models work on them concurrently, and
 // the loop takes the finished ones back, one at a time.
 #pragma once

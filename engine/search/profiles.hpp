@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Profiles of winners of duels and incumbents, and of what was measured clearly faster than them, if the
 // configuration requests them. No decision depends on a profile.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates a run's individuals: from seeds, from operators' proposals and from submissions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions to language models: the open dialogues, their calls to models and tools, and the proposals or
 // directions that result.
 #pragma once

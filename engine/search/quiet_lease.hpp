@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lock on the cores: any number of compilers, or one measurement alone.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/search/recorder.hpp"
 
 #include "engine/store/summary.hpp"

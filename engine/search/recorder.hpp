@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes the events of a search to its record and then passes them to the callbacks.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Begins, resumes and replays searches. A search turns a configuration into a record on disk. It prints
 // nothing; it emits events and progress.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bench of an agent inside a search. It compiles and measures through the search's pipeline, shared with
 // all other jobs, and reads the run's record. The search takes the kernel that the agent submits.
 #pragma once

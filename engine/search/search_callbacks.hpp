@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The events and the progress that a search reports while it runs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The search loop: the clock, the budgets, and one step after another. Everything here runs on the thread
 // that calls run().
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grants a second evaluation to seeds and to confirmations that time out, because on a busy machine correct
 // kernels may time out too. Other individuals get none, because the search soon has new ones.
 #pragma once

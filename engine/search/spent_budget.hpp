@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Budgets of time that are used up, and what may follow then.
 #pragma once
 

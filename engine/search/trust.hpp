@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A record may come from anybody, and its configuration names programs that run as this user, outside the
 // sandbox, or to which it would send, and files that it would read: the launcher of the workers, the
 // commands, addresses, mailboxes and recorded answers of models, contenders' libraries and the interpreter of

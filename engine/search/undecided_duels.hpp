@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Duels that end undecided one after another because the noise is too high for the gate's limit of device
 // time, and what to do about it. No decision depends on it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/search/work_in_progress.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The individuals in the pipeline and what is done with each, for the progress line.
 #pragma once
 

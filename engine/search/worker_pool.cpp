@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/search/worker_pool.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A queue of jobs for a few workers: compilers, devices, or the tools of agents.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions to language models as decisions in the record: each question and its dialogue.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Complete copies of the record, and recovery from them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What agents outside of a search (`cultivar mcp`) made: a file of each conversation in the run's folder, one
 // line of JSON for each call that made drafts or looked at one. The search's own agents are in the record.
 #pragma once

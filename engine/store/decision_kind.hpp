@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kinds of decisions in a record. Their names there never change.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The body of a decision `duel`: the verdict, whether the duel may go on, and the ratio of the speeds.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls to language models, in the run's database.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the record says that a resumed search has other settings of the gate.
 #pragma once
 

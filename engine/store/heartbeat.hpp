@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether the process of a running search lives, and still records.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The supervisor's interventions in a record: their decisions, and what became of them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a search waits for, as of its last heartbeat; no decision depends on it.
 #pragma once
 

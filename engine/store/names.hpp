@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resolves the names that people and models use for an individual.
 #pragma once
 

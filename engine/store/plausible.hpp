@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of what a record says where it is read: its file may have been changed by another program. Each
 // throws InconsistentRecord.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes a run's files smaller without losing its decisions, individuals, sources, results or lineage.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a run's record. Any number of processes may read while one writes; nothing here changes the run. A
 // query on a damaged database throws SQLite::Exception.
 #pragma once

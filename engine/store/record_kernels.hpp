@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run's record, as an agent's tools read it. No measurement on holdout shapes is shown.
 #pragma once
 

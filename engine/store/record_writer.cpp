@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/store/record_writer.hpp"
 
 #include <SQLiteCpp/Database.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a run's record: one process, one thread, one transaction per step.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a new search, a resumed search and a replay read from the record.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of SQLite as values: what goes into a statement, and what comes out of it, in order. For the source
 // files of this folder.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Defines every path of a run.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ensures that one process writes a run. The kernel releases the lock when the process ends, so there are no
 // stale locks.
 #pragma once

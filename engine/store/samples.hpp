@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Raw samples as bytes: exact, and 8 bytes each when only the time is known.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables of run.db, documented in schema.cpp. record_writer.cpp writes them, record.cpp reads them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds proposals that repeat an earlier idea, before they are measured.
 #pragma once
 

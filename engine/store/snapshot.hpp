@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stores a copy of the task in the run when it starts, so that later edits cannot change the run.
 #pragma once
 

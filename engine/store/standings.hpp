@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the record knows about the speed of individuals: the ratio of a duel, where there was one, and
 // otherwise the measurement.
 #pragma once

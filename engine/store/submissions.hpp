@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inbox of a run: one JSON file for each submitted variant, written atomically. Others write there too,
 // so what lies in it may be anything; it is checked here, where it is read.
 #pragma once

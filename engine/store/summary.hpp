@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `status` shows of a run.
 #pragma once
 

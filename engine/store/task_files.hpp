@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which of the files in a task's folder belong to the task.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The results of agents' tools in the record, so that a replayed or resumed dialogue does not run the tools
 // again.
 #pragma once

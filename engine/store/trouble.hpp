@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts errors of SQLite and the file system to messages with a remedy.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much a record held after its last step, in a small file next to it. A log of the database (run.db-wal)
 // that is deleted, cut or damaged takes its newest steps with it, and what remains looks intact: only this
 // file and newer checkpoints show that something is missing.

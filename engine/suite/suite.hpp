@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A suite: searches of several tasks from one file, which run one after another.
 #pragma once
 

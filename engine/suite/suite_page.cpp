@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "engine/suite/suite_page.hpp"
 
 #include <fmt/format.h>

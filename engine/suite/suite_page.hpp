@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A suite's table: for a terminal, as Markdown and as JSON.
 #pragma once
 

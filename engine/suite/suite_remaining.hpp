@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much longer a suite takes: the budgets of its searches, and the work that each of them still does when
 // its budget is spent, mainly the confirmation of its best kernel. How long that takes is known from the
 // searches that have ended, to which a usual one is added.

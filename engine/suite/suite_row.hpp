@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a suite's table says of one task, read from the record of its search.
 #pragma once
 

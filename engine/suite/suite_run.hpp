@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One task of a suite: what is left to do, and doing it.
 #pragma once
 

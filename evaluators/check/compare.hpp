@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides whether an output is correct: E <= factor * R + floor, where E is the error against the oracle and
 // R the error of the permitted ("legal") roundings, for the maximum and the RMS, over everything compared and
 // over each block of rows, so that no part of the elements may be arbitrarily wrong. The maximum of R is at

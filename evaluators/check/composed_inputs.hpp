@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inputs with composed values (task/composition.hpp) that a sound computation bears.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors of compared elements, summed by row, and what of them the tolerance allows. Private to this folder.
 #pragma once
 

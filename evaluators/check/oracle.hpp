@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The oracle: a task's reference.cpp, built by the host compiler in a sandbox. It computes any rows of the
 // output in double precision from the exact values of the low-precision inputs. A task may come from anybody,
 // so its functions are called in processes of their own (oracle_process.hpp). Those of the tasks that come

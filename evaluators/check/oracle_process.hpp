@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls the functions of a task's reference.cpp in a forked process that can only compute. A task may come
 // from anybody, so its code never runs in the worker: the process has no files (Landlock: it reads libraries
 // only), no network, no capabilities and few system calls (seccomp), and it ends with the call, so that no

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The position of an oracle row in the output tensors. Outputs with the same row dimensions form a group; a
 // group's rows enumerate those dimensions, outermost first, and the rows of all groups follow each other: the
 // task's own, then those of outputs with rows of their own. The elements of a row are, for each output of its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares the outputs of two runs on the same inputs. Their bits must be equal, except in outputs for which
 // the task permits a difference (`run_to_run`), as of sums by atomics: a share of the permitted error.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For each contender that Cultivar ships, why the build could not make it; empty if it was built. Written by
 // CMake.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists contender libraries by name without loading any: those that this build made, those that a user put
 // beside them, and known ones that are absent, with the reason.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which library is a contender, and how the contenders of a worker are prepared. Plain values.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The C interface of a contender: a baseline library that Cultivar times beside its kernels, in the same
  * interleaved and checked run.
  *

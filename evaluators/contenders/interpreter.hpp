@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Python interpreter whose packages a Python contender imports, and the shared library of that Python,
 // with which a worker hosts it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A contender's shared library, loaded into this process (a device worker), and its handle for one workload.
 // The library is the user's own code, so it is not isolated. Unintended errors are caught and reported:
 // another version of the ABI, a missing function, an exception, a call that does not return. A crash ends the

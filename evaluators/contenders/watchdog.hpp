@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ends this process when a trusted call exceeds its time limit, because a call that does not return cannot be
 // stopped in any other way.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which basic blocks of a kernel ran under a check. Plain data.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a check build found wrong while it ran: an index outside an array whose size the compiler knows, or
 // memory that two threads of one launch share.
 #pragma once

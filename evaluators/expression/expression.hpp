@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arithmetic over named numbers (dimensions, parameters, tunables, `let` names and device facts), evaluated
 // by muParser. In addition to muParser's operators: %, ceil_div(a, b), round_up(a, b), floor_div(a, b),
 // floor, ceil, min, max, !. The names of dtypes (f32, bf16, ...) are constants, so that `dtype == bf16`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker is about to do, reported to the engine beforehand.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs stages 3 to 8 and 11 for one variant on one device, cheapest first, and stops at the first failure.
 // Uses targets only through target.hpp; runs in a device worker.
 #pragma once

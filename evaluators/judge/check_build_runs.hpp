@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs of check builds beside checks: a run that was right is repeated, with the same inputs, by the check
 // build of the same source. It tells which blocks such a run executes, and finds what no output of the
 // ordinary build need show: indices outside arrays, and locals that are read before they are written.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "evaluators/judge/check_shapes.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which shapes a variant is checked on, and what must be compiled for them.
 #pragma once
 

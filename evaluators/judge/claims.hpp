@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a variant may claim. `requires` describes what its kernel needs, so it has a value everywhere, and it
 // does not choose the shapes on which the kernel is checked.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A contender's library as one side of a measurement. It runs in the worker's process, so the engine is
 // informed before and after each call: if the worker does not come back, the responsible contender is known.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Negative controls: wrong outputs that the comparison must reject. A task that accepts one of them cannot
 // detect errors and is itself rejected when a worker loads it.
 #pragma once

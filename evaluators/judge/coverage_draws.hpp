@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Further checks, drawn because some blocks of the kernel have not run under a check.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks on shapes that are drawn for one evaluation (drawn_shapes.hpp), with values that are drawn as well
 // (task/mixture.hpp, task/composition.hpp): whoever wrote the kernel could not know them. ../check/README.md
 // says how probably a wrong kernel survives them.

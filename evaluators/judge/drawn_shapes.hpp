@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shapes that are drawn from a secret seed for one evaluation, so that no kernel can be right only on the
 // shapes that its task lists. They are near listed ones: of the same order of size and arithmetic.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stage 9 on the device: runs the blocks that the gate asks for, checks every timed output, and reports the
 // gate's decision.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures how exact a variant and its contenders are, on the task's stress shapes: for its ordinary fills
 // and for each stress case, on secret inputs that are the same for all sides.
 #pragma once

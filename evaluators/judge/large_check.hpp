@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run with more than 2^31 elements, in which 32-bit offsets wrap around, in memory that repeats: a tensor's
 // address range shows the same few megabytes again and again, so equal rows of the inputs give equal rows of
 // the outputs wherever they lie. The last rows, beyond 2^31 elements, have memory and values of their own.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stage 10 in a device worker: one variant on one workload, timed, sampled or counted. Every run is checked
 // like any other. What could not be determined is listed in the profile and is not the variant's fault.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a task reports of a time: operations per second, bytes per second or runs per second.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests from the engine to the workers and their results. Plain values; protocol.hpp defines their JSON.
 #pragma once
 

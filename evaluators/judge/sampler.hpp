@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Timed runs of one workload. Each has inputs that no earlier run had, poisoned outputs, and a secret sample
 // of rows compared with the oracle afterwards: no time counts without a check.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looks for the smallest shape and the simplest values on which a variant still fails, for whoever must find
 // the mistake.
 #pragma once

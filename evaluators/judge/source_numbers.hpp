@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole numbers in a variant's text: what its code and its manifest may compare a dimension with. A
 // mistake often begins at such a number, so shapes are drawn around them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stages 3 to 7 and the checks of stage 11: one variant, one check shape, one run. Every element is compared
 // with the oracle; for a shape that costs the oracle too much, secretly chosen blocks of rows and both ends
 // are compared.

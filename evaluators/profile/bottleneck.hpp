@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Interprets a profile: which of the device's limits a variant reaches, where the rest of its time goes, and
 // how that differs from its parent. Pure functions over a table of rules; a rule without its facts reports
 // nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts from the disassembly of native code: vector widths, number of registers used, spills.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "evaluators/profile/hot_loops.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The innermost loops of a cpu variant's machine code, with the source lines of their instructions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Maps instructions of a cubin to source lines, using the line table that NVRTC writes with
 // --generate-line-info (DWARF 2, with NVIDIA's records of inlined calls). Needs no GPU, driver or toolkit.
 #pragma once

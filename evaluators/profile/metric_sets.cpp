@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "evaluators/profile/metric_sets.hpp"
 
 #include <algorithm>

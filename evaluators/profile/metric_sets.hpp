@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hardware counters that a profile collects, under our own names: chips differ in their names and
 // availability.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many blocks of a kernel fit on a multiprocessor at once, and which resource limits that number, by
 // CUDA's rules (cuda_occupancy.h, compute capability 8.0 and later).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The facts found about a variant on one workload, without interpretation. Plain values; bottleneck.hpp
 // interprets them.
 #pragma once

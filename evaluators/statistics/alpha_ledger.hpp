@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Distributes a run's budget of false promotions (alpha) over its comparisons.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resampling intervals for reports. The gate does not use them: a bootstrap interval is valid for a sample
 // whose size was fixed in advance, not for one that is inspected while it grows (use sequential_test.hpp for
 // that).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Robust estimates of location and scale: a few outliers have little influence. Pure functions; all of them
 // throw std::invalid_argument for an empty sample.
 #pragma once

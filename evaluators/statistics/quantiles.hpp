@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Order statistics of small samples. Pure functions; all of them throw std::invalid_argument for an empty
 // sample.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exact Mann-Whitney (rank-sum) test for batches in completely random order.
 //
 // A batch times one side n times and the other m times, in an order in which all C(n + m, n) arrangements are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sequential tests about the center of symmetric noise, valid at every look, for any number of looks.
 //
 // The idea is a bet on signs. If values are symmetric about c, however heavy their tails and however their

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Appends to a file that several processes write.
 #pragma once
 

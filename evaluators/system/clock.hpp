@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time: durations and deadlines by a clock that only goes forward, and the time of day for records.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cores on which a worker and its child processes may run.
 #pragma once
 

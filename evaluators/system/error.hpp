@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The three kinds of errors: a bad candidate is a value (Evaluation); a failure of files, processes or
 // services is an Expected; a bug or bad user input is an exception that main catches once.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "evaluators/system/file_access_rules.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Restricts which files a child process may open, enforced by the kernel (Landlock) without root and without
 // namespaces. Used where bubblewrap cannot run, as in most containers.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "evaluators/system/foreign_json.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses JSON from other parties: models, providers, clients. Copying and writing JSON is recursive, so text
 // that is nested too deeply is rejected before parsing.
 #pragma once

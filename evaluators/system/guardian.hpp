@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process between Cultivar and a program. If Cultivar or the program ends for any reason, the guardian ends
 // all processes that the program has started, even in sessions of their own. Its command line is
 // "process-guard", not the search's, so that `pkill -9 cultivar` spares it: a bwrap whose parent is killed

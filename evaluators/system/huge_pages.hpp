@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory for hundreds of megabytes. With 4 KiB pages, most of the time of reading small pieces at random
 // places would go into address translation, and that of filling them into page faults.
 #pragma once

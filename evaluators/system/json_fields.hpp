@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON of plain structs by one list of their fields, for source files. nlohmann's own macros define inline
 // functions; these define those that a header declares, so that few files see <nlohmann/json.hpp>.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds numbers by a hash of what they stand for, which their owner keeps. A run has millions of them, so
 // they lie in one array, without nodes.
 #pragma once

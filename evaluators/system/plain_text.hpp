@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes text from other sources (compilers, candidates, contenders) safe to show and store.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process gives up before it runs foreign code outside bubblewrap: the powers of root. Seccomp filters
 // and FileAccessRules come on top.
 #pragma once

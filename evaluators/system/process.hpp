@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A child process that cannot outlive, block or flood its parent: separate process group, all descriptors
 // close-on-exec, stderr drained into a bounded buffer, killed as a group, and killed by the kernel when the
 // parent dies.

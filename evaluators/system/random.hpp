@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Named random streams, one for each (run, island, step), so that a decision can be reproduced from the
 // record. The draws are implemented here because the standard distributions differ between libraries.
 #pragma once

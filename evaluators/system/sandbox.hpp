@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs compilers and cells inside bubblewrap: no network, no home folder, a read-only /usr and the named
 // mounts only. Where bubblewrap cannot work, they run without the powers of root and behind file access
 // rules; README.md of this folder compares the two.

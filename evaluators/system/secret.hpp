@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seeds that a variant cannot predict: new from the kernel's random source for every evaluation, with one
 // derived stream for each purpose, so that the single reported seed reproduces the whole evaluation.
 #pragma once

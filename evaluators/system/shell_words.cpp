@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "evaluators/system/shell_words.hpp"
 
 #include "evaluators/system/plain_text.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A command as a shell takes it.
 #pragma once
 

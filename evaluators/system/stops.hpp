@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the ticks of a process, how long it was stopped.
 #pragma once
 

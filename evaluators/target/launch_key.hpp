@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a manifest may say of one launch besides its kernel and its arguments: grid and block on a GPU,
 // threads on a host. Each target lists its keys; parsing, checking, writing and planning follow the list.
 #pragma once

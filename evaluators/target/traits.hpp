@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What everybody but the target itself needs to know of a target, as one row of facts. A target is a folder
 // below evaluators/targets, which holds its row; the programs' list of rows is evaluators/target_table.cpp.
 #pragma once

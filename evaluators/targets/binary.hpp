@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a compiler made of a variant, or why it made nothing.
 #pragma once
 

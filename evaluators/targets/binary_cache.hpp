@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiled kernels on disk: <folder>/ab/<key>.so (cpu) or .cubin (cuda), with <key>.json beside it. Each file
 // is written to a temporary name, synced and renamed. An entry whose bytes do not match its hash counts as
 // absent. What was not used for longest goes when the folder grows beyond its limit.

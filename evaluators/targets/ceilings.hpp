@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The most that a device was seen to do.
 #pragma once
 

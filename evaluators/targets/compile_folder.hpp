@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A folder for one compile, removed when the compile ends. Leftovers of killed processes are removed later.
 #pragma once
 

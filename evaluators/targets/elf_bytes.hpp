@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bounds-checked reads of ELF files with untrusted offsets, for all targets.
 #pragma once
 

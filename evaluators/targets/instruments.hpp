@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hardware counters and samples that a device can collect while sessions run on it (stage 10). Such runs are
 // slower than others, and what the instruments leave in their process slows all later runs. A process that
 // used one instrument therefore ends before anything is timed, and uses no other.

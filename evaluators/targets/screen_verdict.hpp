@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The result of a target's screen of a compiled variant (stage 2).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface of a device. A target is one folder beside this file that compiles variants and runs them.
 // All of it lives in worker programs, never in the engine.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Secret compositions: values of whole tensors that combine distributions, where a mixture (mixture.hpp)
 // plants patterns over ordinary ones. Shifts, mirrors and scales of stress cases; calm values and then a late
 // outlier; magnitudes over the range of a dtype; ties; rows far below zero.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The header that a task's reference.cpp includes. reference.cpp defines, with C linkage,
 //   extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, double* out);
 // and, if the tolerance is to be derived from the permitted roundings,

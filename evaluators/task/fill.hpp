@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Generates the values of an input tensor from a distribution and a secret seed. Counter-based and therefore
 // deterministic for a seed, whatever the number of threads, so the host can regenerate any input from (fill,
 // seed, tensor).

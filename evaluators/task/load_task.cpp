@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads task.yaml into a Task. Reports everything that can be wrong in the file, with its line.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A workload from the values that are given.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Secret mixtures: patterns over the values of a tensor's fill, such as trained models have, at secret places
 // and of secret sizes. A kernel that judges by a few values how tame all of them are is then wrong. A stress
 // case, by contrast, has the same pattern everywhere.

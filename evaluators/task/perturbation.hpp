@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inputs that round differently and are otherwise alike.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "evaluators/task/read_workloads.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the workloads of a task.yaml. Private to this folder.
 #pragma once
 

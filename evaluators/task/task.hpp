@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What must be computed: tensors, dimensions, oracle, tolerances, check stages, workload sets. A task is a
 // folder with task.yaml, reference.cpp, seeds/, and contenders/ (variant sources that are timed for
 // comparison and never evolved).

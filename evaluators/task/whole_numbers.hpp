@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole numbers for index tensors: integers, permutations, lengths and offsets. Private to this folder.
 #pragma once
 

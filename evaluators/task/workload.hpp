@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One assignment of a task's dimensions, parameters and dtype.
 #pragma once
 

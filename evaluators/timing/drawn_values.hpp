@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // New values for the inputs of a run at about the speed of memory. A normal value is c * A[i] + s * B[j],
 // where A and B are secret tables of normal values and c * c + s * s = 1; a uniform value is the fractional
 // part of A[i] + B[j]. The places in the tables and the angle are drawn anew for every block of elements of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // New inputs for every timed run. They share no elements with those of another run (drawn_values.hpp). On a
 // device that keeps stretches (long secret blocks of input data) in its own memory, where copying inputs
 // would take longer than the kernels, an input with independently drawn elements is a window of a stretch

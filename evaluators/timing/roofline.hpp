@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shortest time of a run that does all the work, from the peak rates measured on this machine.
 #pragma once
 

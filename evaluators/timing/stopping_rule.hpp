@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides when one variant has been timed often enough on one workload. Only for reports; only the gate
 // decides whether a variant is *better*.
 #pragma once

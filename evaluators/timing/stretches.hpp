@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stretches: long secret sequences of independently drawn elements. The inputs of timed runs are windows of
 // them. They are drawn once per evaluation and shared by its workloads, because drawing hundreds of megabytes
 // for each would take longer than the kernels. Memory is reused from one evaluation to the next; contents are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "evaluators/timing/timing_stock.hpp"
 
 #include <fmt/format.h>

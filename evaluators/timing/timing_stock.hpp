@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the checks and timed runs of one worker share and need not create again: memory, and facts that depend
 // only on workloads.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks a manifest against the task: every name resolves, no name is used twice, and everything that can be
 // checked without a workload is checked.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON of tunable values: a number or a text each, so that a Configuration is an object of them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads variants from files: one file, or a file and its headers, beside it or of its task.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The manifest in a variant's leading comment: the workloads it claims, its tunables, and its declarative
 // launch plan. The same structure for every target; fields that a target does not use must be absent.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The position of a manifest in its source, and of its parts in the manifest. Private to this folder.
 #pragma once
 

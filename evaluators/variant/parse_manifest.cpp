@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses manifest text into a Manifest. Checks only form (keys, types, counts); check_manifest checks names.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plan for one workload: every expression of the manifest evaluated, every limit checked.
 #include <fmt/format.h>
 

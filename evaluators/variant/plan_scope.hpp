@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The numbers available to a variant's expressions. Private to this folder.
 #pragma once
 

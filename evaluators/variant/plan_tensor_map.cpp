@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The limits are those of cuTensorMapEncodeTiled in the CUDA driver API reference.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "evaluators/variant/source_files.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A variant's source as files. Everywhere (record, prompts, edits, identity) a source is one text: the main
 // file, followed by each header that its manifest lists. A marker line starts each header:
 //

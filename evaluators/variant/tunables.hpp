@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tunables of a variant, and one value for each.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Identity and lint of a variant.
 #include "evaluators/variant/variant.hpp"
 

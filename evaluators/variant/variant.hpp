@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One candidate: kernel source, manifest and one value for each tunable; and its plan on one workload.
 #pragma once
 

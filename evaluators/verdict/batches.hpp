@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gate's first test, for effects that are large against the noise: batches of runs in completely random
 // order and the exact rank-sum test (../statistics/rank_sum.hpp).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The outcome of the staged evaluation of one variant: rejected at a stage with diagnostics, or measured.
 #pragma once
 

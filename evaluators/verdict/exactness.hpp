@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How exact a variant is beside the permitted roundings and the contenders, for each distribution of inputs,
 // and whether a new best would buy speed with exactness.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The only code that decides whether a challenger is better than the incumbent. It draws the order in which
 // the sides run, takes their times block by block, and says when to stop. It runs nothing itself.
 //

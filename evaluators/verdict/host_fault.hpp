@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of the machine that say nothing about the variant whose evaluation met them: the evaluation is
 // repeated, and decides nothing.
 #pragma once

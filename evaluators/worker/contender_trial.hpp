@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests in a separate process, `cultivar-worker-TARGET contender LIBRARY TASK_FOLDER`, whether a contender's
 // library can be loaded here and can load its vendor's libraries.
 #pragma once

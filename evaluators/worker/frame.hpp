@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The frames of the protocol: decimal length in ASCII, '\n', that many bytes of JSON, '\n'. Both ends are
 // bounded. A frame of more than 64 MiB, a length that is not a number, and JSON that does not parse are
 // errors, after which the stream is unusable.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One worker process and the connection to it: started when first needed, replaced after any fault.
 #pragma once
 

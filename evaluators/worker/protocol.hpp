@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages between engine and workers, one frame each. The worker speaks first (its hello). Then the
 // engine sends `configure` and, after the reply, one request at a time:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a variant's small shapes again under NVIDIA's compute-sanitizer, to find accesses outside its buffers
 // and shared memory (memcheck) and races between threads of a block in shared memory (racecheck). Neither is
 // visible in a correct output.

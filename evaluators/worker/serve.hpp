@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The main loop of a worker program: says hello, is configured, and answers one request at a time until its
 // input closes. The same for every target; each program provides the functions that create compilers and
 // devices.

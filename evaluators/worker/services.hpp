@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's interface to the workers: compilation and measurement. Each service owns worker processes
 // (separate process groups, deadlines, replaced after any fault) and talks to them with the framed protocol
 // of protocol.hpp.

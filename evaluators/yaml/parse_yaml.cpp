@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds a tree from yaml-cpp's events. Not from YAML::Node, because a Node hides duplicate keys, loses the
 // lines of keys, and expands aliases (a text of a hundred bytes could grow without bound).
 #include <fmt/format.h>

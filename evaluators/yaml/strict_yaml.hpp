@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A strict YAML reader: unknown and duplicate keys, wrong types, anchors, tags and second documents are
 // errors, and every error says "file:line: what is wrong (remedy)".
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dialogue of the operator `agent`: a model calls tools, step by step, until it submits a kernel or its
 // budget is exhausted. A pure function of the brief, the answers and the tools' results, which are all
 // recorded.

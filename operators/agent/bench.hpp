@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface behind an agent's tools: known kernels, a compiler, a device, and submission. The engine
 // implements it (engine/benches); tests have a simulated bench.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tools that look at one kernel: compile, check, profile, assembly; and submit.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The turns of a conversation's calls on the device, and its device time.
 #pragma once
 

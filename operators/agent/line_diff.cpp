@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "operators/agent/line_diff.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A diff of two sources, for people and models.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tools that run nothing: lineage, sources, differences, knowledge, verdicts, notes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "operators/agent/run_notes.hpp"
 
 #include "evaluators/system/append_line.hpp"

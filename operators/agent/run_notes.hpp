@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Notes that the conversations about one run leave for each other: a text file with one note a line.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tools that time kernels: benchmark, of one kernel or a family of its settings, and tune.
 #include <fmt/format.h>
 

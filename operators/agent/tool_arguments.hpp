@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Validates a call's arguments against the tool's schema, with error messages that a model can act on.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "operators/agent/tool_job.hpp"
 
 #include <fmt/format.h>

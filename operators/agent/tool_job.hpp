@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tools that compile and run kernels share: the kernel and workloads of a call, and its turn on the
 // device. Internal to the tools.
 #pragma once

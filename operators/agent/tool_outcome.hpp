@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recorded result of a tool call of an agent's dialogue, from which the rest of the dialogue can be
 // reproduced.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state that the calls of one conversation share. Internal to the tools.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tools of a coding agent: their descriptions and implementations, used by the operator `agent` and by
 // the MCP server. Text from a model is data: it reaches the compiler and the checks only as a variant's
 // source.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model's answer as a change of a source: the complete file, or SEARCH/REPLACE blocks. Text from a model is
 // data: no file is accessed, and nothing is applied by guessing.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of a line counts, and what is only its place.
 #pragma once
 

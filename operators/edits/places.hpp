@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds lines in a source in time linear in both, not in their product, because both may come from a model
 // and the search waits for the result.
 #pragma once

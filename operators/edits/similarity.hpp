@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How alike two changes of sources are: without layout, comments, and the names and descriptions of
 // manifests.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Notes for the author of the next kernel, selected by the bottleneck of the current one. A note is a
 // Markdown file that starts with a YAML header between two lines of `---`:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Anthropic's Messages protocol: tool use, prompt caching with breakpoints, thinking blocks kept between
 // turns.
 #pragma once

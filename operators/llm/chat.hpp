@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests to language models and their answers, as values, independent of a provider's protocol. Each
 // provider translates them, and refuses what its protocol cannot express with `bad_request` instead of
 // omitting it.

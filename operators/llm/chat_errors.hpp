@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Maps providers' error responses to kinds of ChatError. Pure functions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface to a language model. Each provider is one file pair in this folder and one line in
 // providers.cpp.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All models of a search with their policy: limits, retries, fallbacks, holds, circuit breakers, caps, and a
 // log that stores an answer before it is used. Operators send every call through it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A circuit breaker: a model that fails repeatedly is not used for a while, then tried with a single call,
 // and used again when that succeeds. The caller passes the time, in seconds.
 #pragma once

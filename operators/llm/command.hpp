@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A language model behind any program, such as `claude -p`, `codex exec`, `opencode run` or a script: the
 // prompt on stdin or in a file, the answer on stdout or in a file.
 #pragma once

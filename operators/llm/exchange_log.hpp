@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The durable log of calls and answers. An answer is stored before it is used, so that after a kill at any
 // time no answer that arrived is paid for again. The engine stores it in the run's database.
 #pragma once

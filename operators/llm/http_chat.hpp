@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A chat model behind an HTTP protocol with server-sent events. A ChatProtocol implements what differs
 // between protocols: pure translation, without network access.
 #pragma once

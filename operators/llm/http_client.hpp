@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HTTP for many concurrent long, slow answers: one thread drives all transfers (libcurl's multi interface),
 // and sleeps while no data arrives. Redirects are not followed, because they would send the key to another
 // server.

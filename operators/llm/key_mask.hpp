@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Removes keys from the output of programs and providers before it is recorded or shown.
 #pragma once
 

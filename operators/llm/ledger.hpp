@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cost of calls, and the caps on it. A call in flight counts with its maximum cost, so that pending
 // answers cannot exceed a cap.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A person or any agent acts as the model: requests appear as files in one folder, answers are written to
 // another. The search continues in the meantime. A README.md in the mailbox, written on first use, explains
 // the protocol.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of a mailbox: the format of requests, and reading of answers. Private to mailbox.cpp and tests.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One language model of a configuration: `models.NAME`.
 #pragma once
 

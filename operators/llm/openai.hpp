@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OpenAI's Chat Completions protocol, served by OpenAI, vLLM, llama.cpp, SGLang, Ollama, LiteLLM and others.
 #pragma once
 

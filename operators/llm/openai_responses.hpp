@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OpenAI's Responses protocol. Nothing is stored at the provider (store: false): encrypted reasoning is sent
 // with the conversation.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "operators/llm/plain_prompt.hpp"
 
 #include "operators/llm/tool_text.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A request as one readable text, for programs and people.
 #pragma once
 

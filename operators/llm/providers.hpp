@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every provider by its name in a configuration.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Enforces a provider's limits per minute on the client side: requests, input tokens, output tokens. The
 // caller passes the time, in seconds.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recorded exchanges instead of a model: no call is sent, nothing is paid.
 #pragma once
 

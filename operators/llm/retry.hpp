@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides when a call is retried. Pure functions.
 #pragma once
 

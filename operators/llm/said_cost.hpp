@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cost of a call as reported by a provider, limited to plausible values, because caps depend on these
 // numbers.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "operators/llm/service_core.hpp"
 
 #include <fmt/format.h>

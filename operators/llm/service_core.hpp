@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of ChatService's thread. Private to this folder.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses server-sent events from bytes that arrive in pieces of any size (WHATWG rules: lines end with LF, CR
 // or CRLF; a blank line ends an event; a leading byte order mark is skipped).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tool calls as text, for models without a protocol for them: people, programs, small models. Describes a
 // request's tools and parses the calls in an answer.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A one-page summary of a profile, for a prompt.
 #pragma once
 

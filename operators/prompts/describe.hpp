@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Descriptions for a model: the task, the device, a variant with its measurements. Pure functions; unknown
 // facts are omitted, never guessed.
 #pragma once

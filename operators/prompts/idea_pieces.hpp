@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pieces of a prompt that tell what the search has learned and what it has tried.
 #pragma once
 

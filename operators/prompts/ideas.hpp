@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ideas of a run: what was tried, by whom, and what came of it, from seeds, prompts and agents. Computed
 // from the record, so that a resumed search knows the same.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "operators/prompts/one_line.hpp"
 
 #include "evaluators/system/plain_text.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One line for the record and for terminals.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates the first question of a dialogue from its pieces.
 #pragma once
 

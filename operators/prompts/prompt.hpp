@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Assembles a prompt from pieces: each piece belongs to a slot of a template and has a rank; pieces that do
 // not fit a token limit are dropped, least useful first. Texts of kernels, compilers and models are data:
 // they are inserted unchanged and never parsed as a template.

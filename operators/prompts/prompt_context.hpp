@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The input of prompts: the task, the device, and the record of the search so far.
 #pragma once
 

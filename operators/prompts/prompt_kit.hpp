@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The material for prompts: templates, built in or a user's, notes, and limits.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates the pieces of a question about one kernel of the search, its subject. Each operator adds the pieces
 // that it needs; their order decides the order in a slot, and which of equal rank are dropped first.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How fast individuals are, as prompts say it: by the ratio of a duel where there was one, and otherwise by
 // measurements at different times, whose difference counts only beyond their noise.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What other values of a kernel's tunables gave, as a question tells it.
 #pragma once
 

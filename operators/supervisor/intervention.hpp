@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A deliberate change of how a stagnating search proposes, why it was made, and what it gave.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Notices that a search stagnates, and decides what to change. The table of triggers and answers is in the
 // README of operators/.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Points as rows of real features for the surrogate.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A random forest for regression, used in addition to the Gaussian process.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gaussian-process regression that learns the relevance of each feature.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a tuner has observed: points with their costs or failures.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Generates candidate points: enumerates small spaces, uses rejection and repair in large ones.
 #pragma once
 

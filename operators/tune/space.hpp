@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The search space of a tuner: a finite grid of knob values and a predicate for the feasible points.
 #pragma once
 

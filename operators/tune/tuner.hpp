@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Proposes the next configuration to try, based on those already tried.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Islands: separate breeding populations with their own elites, which exchange a few of them at intervals.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One line of descent, as in AVO: every proposal continues the best kernel.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MAP-Elites (Mouret and Clune, 2015): the best individual of each cell of a grid over what kernels are like.
 #pragma once
 

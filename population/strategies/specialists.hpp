@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Beside another strategy: the fastest individual of each workload remains a parent, however slow it is on
 // the others.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures the cost of many calls in flight for this side: the CPU time of this process while a server in
 // another process answers each call slowly in a stream.
 //

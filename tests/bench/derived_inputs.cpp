@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures what the inputs of a task with derived ones cost the host, for each workload of a set.
 //   bench-derived-inputs TASK_FOLDER WORKLOAD_SET [PART_OF_THE_WORKLOADS_NAME]
 #include <fmt/format.h>

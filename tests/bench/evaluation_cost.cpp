@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures the cost of one evaluation by stage, through the real services and workers: bench-evaluation-cost
 // TASK_FOLDER VARIANT WORKLOAD_SET [REPEATS [CACHE]]
 #include <fmt/format.h>

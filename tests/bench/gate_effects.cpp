@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bench-gate-effects: how soon the gate decides for large effects, and how often it errs there. It plays
 // duels with known outcomes on noise that bench-record-noise recorded on an idle machine and beside a load of
 // 8, for incumbents from 10 us to 5 s, and prints the rates beside what is demanded. Exit code 1 if a demand

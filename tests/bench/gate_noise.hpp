@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The timing noise for bench-gate-rates. Each source states which part of it was measured and which part is a
 // model. Times are in seconds; `effect` is the log speed of a side relative to the incumbent (0.01 = 1 %
 // faster).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bench-gate-rates: measures how often the gate is right. It plays many duels with known outcomes, on noise
 // recorded on GPUs, on a model of shared CPU cores, and on this machine's own noise, and prints the rates
 // beside the protocol's requirements. Exit code 1 if a requirement is missed on recorded GPU noise, or if

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Evaluates every honest cpu kernel of the repository (the tasks' seeds and tests/kernels/honest_*.cpp) again
 // and again beside threads that keep the cores busy, and counts by stage and reason those that are refused:
 // none may be.

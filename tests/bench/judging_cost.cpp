@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures what judging costs the host: the judge's own work by stage, with a device on which every run gives
 // the right result at once. No GPU is needed. bench-judging-cost TASK_FOLDER WORKLOAD_SET
 // [search|confirm] [CACHE]

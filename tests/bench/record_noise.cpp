@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bench-record-noise: records how long the same work takes, again and again, for bench-gate-effects. Two
 // threads, each pinned to its core, run loops of calibrated length at the same time; a time ends when both
 // have finished. Needs nothing but the standard library, so it can be compiled where Cultivar is not built:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures what a whole search costs its engine while many questions are pending at a slow provider, and
 // whether its device has work meanwhile: the real loop, record, chat service, HTTP client and protocol; the
 // server is another process, and the device is simulated.

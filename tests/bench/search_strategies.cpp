@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // bench-search-strategies: compares the strategies of a population, and searches with and without a
 // supervisor, on synthetic landscapes of kernels. Everything that decides is real: breeding with its
 // operators, bandit, strategy and supervisor, and the gate. The language model, the compiler and the device

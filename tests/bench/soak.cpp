@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs 100,000 recorded evaluations through the real search, record and operators, with results that are
 // looked up instead of measured. For every tenth of them prints memory and the engine's cost per evaluation
 // (processor time and wall time; the times from one evaluation to the next are in bursts of those that are in

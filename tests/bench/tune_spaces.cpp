@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures how fast the tuner finds good configurations of recorded spaces (Kernel Tuner's cache format, JSON
 // or gzip JSON).
 //   bench-tune-spaces [--seeds 30] [--first-seed 1] [--evaluations 200] [--threads 2] [--set name=value]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much device time one, two and four workers use in the same time, and what that costs the engine: the
 // real search, record and operators; compilers take no time, and the devices are simulated (they sleep).
 //

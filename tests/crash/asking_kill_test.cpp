@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kill -9 of a search that asks a language model, at any instant: no answer that arrived is requested again,
 // no question is lost, and the record still replays.
 #include <algorithm>

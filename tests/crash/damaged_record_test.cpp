@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records whose values or pages were changed or cut: each command says which file it is and what to do.
 #include <SQLiteCpp/Database.h>
 

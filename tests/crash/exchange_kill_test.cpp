@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kill -9 at any instant: an answer that arrived is in the record and is never paid for again.
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file system that is really full: nothing unfinished stays on it, whoever asked is told, and the search
 // and its mailbox go on when there is space again. Skipped where no file system may be mounted.
 #include <sys/mount.h>

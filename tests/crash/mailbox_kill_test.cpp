@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kill -9 and Ctrl-C of a search whose language model is a mailbox, under a budget limit: a request keeps its
 // identity however often it is repeated, answers written meanwhile are used, and no request of a finished
 // question stays open.

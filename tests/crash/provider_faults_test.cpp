@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 80 s, operators/llm
 // The real program against a provider that shows every kind of fault, in all three protocols, while the

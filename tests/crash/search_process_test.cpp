@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of a search that runs in a separate process: kill -9 at any moment, a full disk, a read-only folder,
 // a second process.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kill -9 of the processes of a search on real workers, at any instant: measuring and compile workers, their
 // guardians, compilers, and the processes of kernels. None of it is a candidate's fault.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A search whose process dies at the N-th change that SQLite makes to a file, for many N.
 //
 //   tests-crash --run_test=write_boundary_kill -- 1      at every change instead of every 7th

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 270 s, operators/agent
 // An agent in searches on the real cpu target: its kernels are compiled, checked and timed by real workers

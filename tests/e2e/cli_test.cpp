@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The responses of every command to --help, mistakes and bad input.
 #include <sys/stat.h>
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `run --check` finds in a configuration before a search begins, and the unit that `--print-systemd`
 // prints.
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 90 s, evaluators/contenders
 // Contenders on the command line and in a configuration: a user's own library, built from the public header,

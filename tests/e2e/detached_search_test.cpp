@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 60 s, engine/cli
 // A search whose owner leaves: without a terminal, followed, stopped and resumed from elsewhere.

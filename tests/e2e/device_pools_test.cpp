@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // long: 150 s, evaluators/worker
 // Workers that a launcher starts on devices of different kinds: one that may use a core less is another
 // device.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 160 s, engine/cli
 // Evaluation outside a search: the JSON that scripts rely on, messages of rejections, the gate between two

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 110 s, engine/export
 // Two exports make a differentiable operator: attention and its gradients agree with PyTorch's autograd.

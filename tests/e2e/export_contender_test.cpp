@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 90 s, engine/export
 // Uses exports: their kernels are built, and the program times them as contenders beside others.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 100 s, engine/export
 // A run whose two kernels are each faster on another workload becomes one project: measured, exported, built,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 140 s, engine/export
 // An export as a PyTorch operator: the bundle's own test passes, and fails if the kernel is wrong. Skipped if

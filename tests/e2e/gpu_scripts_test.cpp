@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scripts that take programs to a machine with a GPU and run them there: what they reject, and what they
 // leave unchanged. A script with that name stands in for the GPU tool.
 #include <boost/test/unit_test.hpp>

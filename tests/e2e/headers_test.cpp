@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 120 s, evaluators/variant
 // A kernel and its header as user files: evaluated, profiled, submitted, recorded, exported and read again.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 110 s, engine/store
 // A search while others put everything into its folders that a file can be: it goes on, and to its end.

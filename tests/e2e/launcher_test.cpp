@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The decisions of the launcher on a simulated machine: what it installs, as which user, and when it builds.
 #include <sys/wait.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 100 s, operators/llm
 // A real language model behind a real server: llama.cpp with a model of 260 thousand parameters that writes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 180 s, operators/llm
 // A search on the real cpu target whose language model is a mailbox: another process answers with real

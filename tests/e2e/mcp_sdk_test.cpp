@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 40 s, engine/mcp
 // The server with third-party clients: the official SDK and the command line of the MCP inspector. They are

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 80 s, engine/mcp
 // A coding agent's session with the real program: kernels are compiled, run and timed on this machine's

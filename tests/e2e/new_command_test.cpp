@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // `cultivar new`: the folder of a new task runs at once, and a new seed has the right parameters.
 #include <boost/test/unit_test.hpp>

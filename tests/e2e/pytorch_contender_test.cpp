@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 30 s, evaluators/contenders
 // PyTorch and a task's own Python program beside a kernel, on the command line. Skipped if no Python has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 170 s, configs
 // configs/recorded_demo.yaml, unchanged except for a workload that takes long on any machine: a real model's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 40 s, engine/suite
 // `cultivar suite`: a task that fails ends neither the suite nor its table, and the same command continues.

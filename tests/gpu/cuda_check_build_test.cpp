@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // Check builds on a real GPU: PTX with counters, which the driver translates, tells which blocks ran.
 #include <memory>

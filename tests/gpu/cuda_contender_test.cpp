@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // cuBLAS, cuDNN, FlashAttention-3 and PyTorch as contenders on a real GPU: correct on every check shape that
 // they support, timed beside a seed; and a library that waits where it must not.

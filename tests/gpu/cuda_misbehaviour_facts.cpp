@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the misbehaviour suite rests on, measured on the card itself: what survives a launch and what the
 // judge leaves of it, when events are recorded, which addresses a kernel can reach. The sources are
 // tests/kernels/cuda/probes. Whatever could break the context runs in a child process: this program, with the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // Every kernel under tests/kernels/cuda/cheats and hostile goes through all stages on a real GPU: where it is
 // stopped, and with which message. An honest kernel is evaluated after each group, in a new context if one

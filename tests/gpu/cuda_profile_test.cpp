@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // Profiles of the attention seeds on a real GPU, through the device worker as the engine requests them:
 // counters, stall reasons by source line, and the report.

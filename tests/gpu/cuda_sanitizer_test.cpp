@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // What compute-sanitizer adds to a confirmation, on a real GPU: two kernels with correct outputs that must
 // not become the best. Skipped if compute-sanitizer is not installed.

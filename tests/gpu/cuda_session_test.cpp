@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sessions on a real GPU: buffers, guards, poison, every kind of launch and argument, tensor maps, and time.
 // runs alone
 #include <algorithm>

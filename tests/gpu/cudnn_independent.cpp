@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks the judge's clock: cuDNN timed by the judge, as a contender, and by a plain loop of events that
 // shares only the library with the judge: it has its own stream, buffers, inputs and flush. Both alternate in
 // random order, so that each sees the card at the same temperature. Prints for each workload both medians and

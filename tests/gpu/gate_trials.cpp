@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures the gate's errors on this GPU, under the conditions of a search: a kernel against itself, which
 // must not be promoted, and against itself with extra work added, which is a gain of 1 % and must be found.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the tests on a real GPU. A suite with `needs_a_gpu()` is skipped, with the reason, if there is no
 // GPU.
 #pragma once

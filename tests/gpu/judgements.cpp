@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures how many candidates a GPU evaluates per hour, and where the time goes: variants of a task go
 // through all stages one after the other until the time limit.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The decisions of the operators that ask a model: which model, which kernel, which direction.
 #include <boost/test/unit_test.hpp>
 #include <set>

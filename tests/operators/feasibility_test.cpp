@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Constraints evaluated per combination of tunables give the same result as full evaluation.
 #include "operators/feasibility.hpp"
 

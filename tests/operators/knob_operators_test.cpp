@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The operators that search without a model, on the knobs of a softmax source.
 #include <boost/test/unit_test.hpp>
 #include <set>

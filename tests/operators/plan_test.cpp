@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The planner: when it asks, what its prompt has, which answers it accepts, and a search that follows a plan.
 #include "operators/plan.hpp"
 

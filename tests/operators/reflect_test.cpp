@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Insights: when the model is asked, which answers are accepted, and that later questions carry them.
 #include "operators/reflect.hpp"
 

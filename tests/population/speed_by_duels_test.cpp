@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What duels say of two individuals that never met.
 #include "population/speed_by_duels.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For tests: asks and waits for the answer.
 #pragma once
 

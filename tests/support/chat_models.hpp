@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chat models connected to the local server, and an in-memory log.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A real HTTP server on this machine that speaks the protocols of language models and shows their faults. Its
 // script chooses each reply from the request.
 #pragma once

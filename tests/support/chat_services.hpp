@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All models of a search behind their policy, against a local server.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A search in a separate process that a test can kill at any time; its result is reported through a file. For
 // tests with Boost.Test.
 #pragma once

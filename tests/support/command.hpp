@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a program as a user would (arguments, folder, environment), and collects its output and exit status.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a text contains another, for tests of output and messages.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Real contender libraries, built for a test from tests/kernels/contenders by the C compiler with only the
 // public header.
 #pragma once

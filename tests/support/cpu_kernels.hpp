@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the tests of the cpu target: a compiler whose cache outlives them, plans of the softmax task for
 // real kernels under tests/kernels, and handwritten plans for kernels in the tests.
 #pragma once

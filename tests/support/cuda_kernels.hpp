@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the tests of the cuda target's host half: one compiler whose cache outlives them, and the real
 // kernels under tests/kernels/cuda. Needs NVRTC but no GPU; a suite with `needs_nvrtc()` is skipped without
 // NVRTC.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For benchmarks of the cost of calls on this side only: the server of a language model in another process.
 #pragma once
 

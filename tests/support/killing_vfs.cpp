@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/killing_vfs.hpp"
 
 #include <sqlite3.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SQLite's file access, with a process that dies at a chosen write.
 #pragma once
 

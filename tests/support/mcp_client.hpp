@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client of `cultivar mcp`: speaks JSON-RPC with a program over its stdin and stdout.
 #pragma once
 

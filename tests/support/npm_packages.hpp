@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Third-party programs from npm, for interoperability tests. None of them is committed.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A task of a user's own, as a user would write it: rms_norm, with a plain seed and one with tunables, small
 // enough to be searched in seconds; copies of shipped tasks with other workloads; and the built program,
 // called as a user calls it. The kernels have enough work for machines with slow handshakes, because runs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The locations of programs and sources: beside the running test in a bundle (bin/, source/), or where they
 // were built.
 #pragma once

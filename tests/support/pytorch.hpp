@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Python with which tests use PyTorch (Debian 12: apt-get install --no-install-recommends python3-torch).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run in a separate folder whose language model is a local server: start, resume, replay, and queries of
 // its record. For tests with Boost.Test.
 #pragma once

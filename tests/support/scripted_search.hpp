@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A search with the simulated evaluator, in which a local server is the language model.
 #pragma once
 

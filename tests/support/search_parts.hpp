@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the parts of a search share, over the simulated evaluator: each part can be tested without the others.
 #pragma once
 

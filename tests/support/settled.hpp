@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Individuals for the tests of strategies: each is added to an archive, judged, and given to a strategy.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A bench that measures nothing: kernels of the softmax task whose source text determines their behavior.
 //   "does not compile"   the compiler rejects it with a message
 //   "is wrong"           rejected at the stage `sweep`

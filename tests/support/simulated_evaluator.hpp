@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An evaluator that measures nothing: a variant's speed is a fixed function of its tunables, with noise
 // derived from its identity, so that equal variants always get equal results. Tunable values trigger compile
 // failures, crashes, duplicates and lost workers. The duels run through the real gate.

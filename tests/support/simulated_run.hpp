@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A whole search with the simulated evaluator in a folder of its own, and what its record says.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The services of TaskJudge for the task softmax, of which most test kernels are variants.
 #pragma once
 

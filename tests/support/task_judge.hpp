@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The real services for one task on this machine's cores, for tests of what they accept and refuse.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The error message for a test's output: Boost evaluates messages even of checks that pass.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the contenders of this folder: lookup of a workload's names, and conversion of exceptions to the
 // ABI's return values.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // matmul and linear by cuBLASLt, sums in f32: row-major C = A B as the column-major product C' = B' A', and
 // y = x w' as y' = w x', with bias and gelu as epilogue. prepare searches all algorithms for the fastest, as
 // a careful user would, once for each shape: the answer is kept in the process and in the cache.

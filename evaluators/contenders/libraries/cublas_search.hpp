@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fastest of all algorithms of cuBLASLt for one product, as far as a bounded search finds it: the offers
 // of its heuristics, random configurations of every algorithm, and neighbors of the fastest ones.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // attention_forward and rmsnorm_backward by cuDNN's graphs, built with NVIDIA's header-only cudnn-frontend:
 // heads share keys as the task says, causal masks are aligned bottom-right, and the log-sum-exp is an output.
 // The plan is the first supported one from cuDNN's heuristics, as in cuDNN's samples.

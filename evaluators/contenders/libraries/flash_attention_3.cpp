@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // attention_forward and attention_backward by Dao-AILab's FlashAttention-3 for Hopper, from its own headers.
 // This file makes the same decisions as hopper/flash_api.cpp for a dense call without options (mha_fwd and
 // mha_bwd, on tensors [B, S, heads, D]). Forward: the kernel, whether query heads that share keys are packed,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FlashAttention's own checks end the process, which a contender must not do. Included before its headers.
 #pragma once
 

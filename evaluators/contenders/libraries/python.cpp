@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hosts Python in the worker: opens libpython at run time (building needs neither its headers nor itself),
 // and passes the tensors to python_host.py as DLPack views of their addresses.
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens a vendor's library at run time: by name, as the system finds it, or in the usual toolkit locations.
 // Code that includes this header does not link to vendor libraries, so it loads without them and can report
 // what is missing.

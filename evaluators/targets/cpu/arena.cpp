@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "evaluators/targets/cpu/arena.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory that a worker shares with one cell (the sandbox process of a candidate): one region per buffer
 // of the plan, with canary bytes between the data and the page boundary. The start of the data changes from
 // run to run, so a pointer saved from an earlier run is wrong.

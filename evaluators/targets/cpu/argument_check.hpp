@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a kernel's parameters match the arguments that its manifest gives. Only the compiler knows the
 // parameters, so the checks are declarations at the end of the source that it compiles; they leave no trace
 // in the code.

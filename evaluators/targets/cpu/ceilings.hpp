@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Peak rates of this machine, measured with Cultivar's own kernels in cells, as candidates are.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program that runs inside a cell. It shares its address space with the candidate, so no verdict relies
 // on it: the worker does the timing, the checks and the verdicts. Protection against a hostile candidate
 // comes from what the operating system enforces: the seccomp filter, the limits, the namespaces and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The clocks that a process can read without a system call: the kernel's vDSO with its data pages (vvar) and
 // the time stamp counter.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The seccomp filters of a cell. Neither can be removed. One applies to all existing threads, the other to
 // the calling thread only.
 #pragma once

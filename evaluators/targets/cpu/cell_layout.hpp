@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a worker and its cell share. A cell has one original process, in which candidate code never lies, and
 // for each run a copy of it (a fork), which loads the kernels, runs them once and is killed. So no memory of
 // a candidate outlives a run: its heap, mappings, stacks, registers and our own data there end with the copy.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The worker's side of a cell: starts it, has copies made of it (cell_layout.hpp), sends them requests, times
 // them from outside, and describes how they died.
 #pragma once

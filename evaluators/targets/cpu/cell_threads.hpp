@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The threads of one copy of a cell, observed from outside through /proc. All threads start before candidate
 // code is loaded and no more can be created, so they are listed once.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The check build of a cpu kernel: the same source, compiled without optimization, with a counter at the
 // beginning of each basic block, with locals that hold a pattern until they are written, and with checks of
 // the indices of arrays whose size is known. Threads of one launch may not share memory that one of them

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The instructions that read a clock without a system call: rdtsc, rdtscp, rdpru. A cell asks the system to
 // let them fault (prctl PR_SET_TSC). Some virtual machines accept that without effect; there, the screen
 // looks for them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiles variants with the host compiler, in a sandbox, into a content-addressed cache.
 #pragma once
 

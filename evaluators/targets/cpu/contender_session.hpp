@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A contender's library on one workload, called in this process: checked as a variant is, but trusted.
 #pragma once
 

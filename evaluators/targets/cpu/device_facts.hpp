@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts about this machine, from /proc, /sys and the processor itself.
 #pragma once
 

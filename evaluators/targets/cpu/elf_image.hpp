@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the screen needs from a shared object. Reads 64-bit little-endian ELF and checks every offset, and
 // that the loader will read the same: an object whose sections and dynamic section disagree is malformed.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The buffers of one plan on the judge's side: filled, poisoned and guarded before a run, inspected after it.
 #pragma once
 

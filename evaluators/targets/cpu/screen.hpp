@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stage 2 on the cpu: what the shared object of a kernel may not contain. Runs before any of its code.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One cpu variant on one workload: an arena, a cell, and a judge that trusts neither.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The row of this machine's cores.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whose fault it is that a card has too little memory: the kernel's, or that of other programs.
 #pragma once
 

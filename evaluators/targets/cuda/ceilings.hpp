@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Peak rates of this card, measured by Cultivar's own kernels: no candidate can exceed them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "evaluators/targets/cuda/compiler.hpp"
 
 #include <fmt/format.h>

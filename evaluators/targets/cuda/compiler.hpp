@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiles variants with NVRTC, directly to the machine code of one architecture, each in a sandboxed
 // process, into a content-addressed cache.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A contender's library as a Launchable: its calls, with the addresses and the stream of this device.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hardware counters of kernels, through CUPTI's Profiler Host and Range Profiler APIs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The contents of a cubin: kernels with their resources and parameters, variables, and external references.
 // Reads the ELF file that NVRTC writes and checks every offset; needs no GPU, driver or toolkit.
 #pragma once

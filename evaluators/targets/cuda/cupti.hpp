@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUPTI's profiling functions, loaded at run time, with error messages for users who want a profile.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What Cultivar uses of CUPTI's PC Sampling API, declared as in cupti_types.hpp.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What Cultivar uses of CUPTI's Profiler Host and Range Profiler APIs, declared here
 // (cupti_sampling_types.hpp has PC sampling) so that everything builds without a toolkit.
 // cupti_types_check.cpp compares these declarations with NVIDIA's headers if CMake finds them. Every

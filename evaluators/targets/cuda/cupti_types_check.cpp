@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares the declarations of cupti_types.hpp with NVIDIA's headers if they are found; otherwise this file
 // is empty.
 #include "evaluators/targets/cuda/cupti_sampling_types.hpp"

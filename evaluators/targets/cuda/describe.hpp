@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is known of a plan's kernels before any of them runs.
 #pragma once
 

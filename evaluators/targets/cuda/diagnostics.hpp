@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns the output of NVRTC and ptxas into messages that help to repair a kernel.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CUDA driver, loaded at run time: Cultivar builds without one and reports at run time what is missing.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The types of the CUDA driver API, NVML and CUPTI that Cultivar uses, declared here so that everything
 // builds without a toolkit. driver_types_check.cpp compares them with NVIDIA's headers if CMake finds them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares the declarations of driver_types.hpp with NVIDIA's headers if they are found; otherwise this file
 // is empty.
 #include "evaluators/targets/cuda/driver_types.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A launch's keys as the driver takes them.
 #pragma once
 

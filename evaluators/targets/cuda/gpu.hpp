@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One GPU as opened by this process, and the judge's objects on it. Shared by the device and its sessions;
 // not thread-safe.
 #pragma once

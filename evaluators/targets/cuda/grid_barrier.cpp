@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "evaluators/targets/cuda/grid_barrier.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The barrier of cooperative groups lies in driver memory whose address is in two special registers. The
 // barrier word and the memory around it outlive a launch.
 #pragma once

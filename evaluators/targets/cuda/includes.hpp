@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks what a source may include, where only its text can be checked: the toolkit's headers.
 #pragma once
 

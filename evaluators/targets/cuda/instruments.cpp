@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "evaluators/targets/cuda/instruments.hpp"
 
 #include "evaluators/targets/cuda/counters.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The counters and samplers of a GPU.
 #pragma once
 

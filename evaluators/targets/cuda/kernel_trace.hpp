@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which kernels ran and for how long, from CUPTI's activity records: an independent check of what a plan
 // launches and of event times.
 #pragma once

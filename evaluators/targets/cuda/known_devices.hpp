@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cards whose facts are built in, so that plans can be checked and kernels compiled on a machine without a
 // GPU.
 #pragma once

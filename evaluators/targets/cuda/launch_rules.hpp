@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a plan and a cubin must agree on before launch, as far as it can be checked without a GPU.
 #pragma once
 

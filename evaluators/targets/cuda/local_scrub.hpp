@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Local memory outlives a launch: it is one pool of the context, in which every thread that can be resident
 // has its place. A kernel that reads its local arrays before it writes them finds what lay there before. This
 // overwrites it between runs.

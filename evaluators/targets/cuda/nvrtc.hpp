@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NVRTC, loaded at run time. Only cultivar-nvrtc uses it, one sandboxed process per compile, because
 // compilers crash, hang and read files.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge's own kernels (own_kernels.cu), loaded on one device: poison, guards, checksums, windows, the
 // blocking kernel, clock stamps, and measurement of peak rates. Each call queues one launch and returns
 // immediately.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // With HMM (Heterogeneous Memory Management) or ATS a GPU can read all memory of a process by its host
 // addresses, expected values and random seeds included. No screen sees what address a kernel loads from, so
 // the worker asks the driver to leave its memory alone. A card that cannot is reported as a weakness; there,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where warps are and why they stall, through CUPTI's PC Sampling API.
 #pragma once
 

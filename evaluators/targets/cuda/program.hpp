@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A compiled variant loaded on a device, with its plan as launches: arguments packed, tensor maps encoded,
 // attributes set. Does no timing and no checks.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counters in PTX: a store at the beginning of each basic block, for a check build. What this writes runs
 // only beside checks and is never screened; the ordinary build of the same source was.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Determines from the PTX which variables the code may write. The rule is narrow, so that no candidate can
 // launder an address: it may be copied, offset by a value that is no such address, selected, and used as the
 // address of a load. Any other use (a store, an atomic, a call, a comparison, a shift, an unknown

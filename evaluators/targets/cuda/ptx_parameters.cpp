@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Determines from the PTX whether a kernel stays within its own parameters. They lie in memory of the driver
 // between the arguments of other launches, among them the judge's: addresses of buffers that a kernel may not
 // know, and seeds. So a parameter is read by its name and within its size. The address of one (a tensor

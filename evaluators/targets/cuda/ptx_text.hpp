@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses PTX as ptxas reads it: blanks have no meaning, a comment is a blank, '[' and '{' end an opcode.
 // Stricter than ptxas on purpose: anything that NVRTC does not write and that could hide an instruction is an
 // Error and never skipped.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A range of addresses in which the same memory lies many times, one after the other, and memory of its own
 // behind it: tensors of more elements than 32-bit numbers count, in a few megabytes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device's copies of stretches (blocks of input data); inputs of runs are windows of them. Copying
 // pageable memory takes ten times as long as copying memory that the device can access directly. To keep
 // other workers from waiting for it, a stretch is staged before the turn and copied during it.

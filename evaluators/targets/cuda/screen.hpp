@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stage 2 on CUDA: what the machine code of a kernel may not contain. Runs before any of its code.
 #pragma once
 

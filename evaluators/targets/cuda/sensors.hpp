@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Clock, temperature, power and throttle reasons, from NVML. Without the library every reading is empty.
 #pragma once
 

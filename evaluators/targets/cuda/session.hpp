@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One cuda variant on one workload: guarded buffers on the device, and a judge that trusts nothing they hold.
 #pragma once
 

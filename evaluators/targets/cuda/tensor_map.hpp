@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A planned tensor map as the arguments of cuTensorMapEncodeTiled. These are plain numbers with the driver's
 // enumerator values, so that the host half needs no CUDA header.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds NVRTC and the headers that kernels include on this machine, at run time: building Cultivar needs
 // nothing of CUDA.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares the kernels that CUPTI saw in one run with those of the plan, and their time with that of the
 // events.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns on a shared GPU. The workers of a search share a card, so that one computes on the host while another
 // runs kernels; other searches may use it too. A turn is a lock on a file, which the operating system
 // releases when its holder dies. A second lock file lets processes with priority (see `hasten`) go before all

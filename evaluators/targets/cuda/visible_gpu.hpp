@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Selects the GPU that a worker may see.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cultivar-cell OBJECT: the sandbox process in which one cpu variant runs. Started by a cpu worker; not for
 // manual use.
 #include "evaluators/targets/cpu/cell_layout.hpp"

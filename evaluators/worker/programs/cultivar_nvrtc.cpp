@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cultivar-nvrtc: the CUDA compiler as a program, started for each compile in a sandbox. Not for manual use.
 //   probe LIBRARY                            prints NVRTC's version and the architectures it supports
 //   compile LIBRARY SOURCE FOLDER OPTION...  writes FOLDER/variant.{cubin,ptx,log}

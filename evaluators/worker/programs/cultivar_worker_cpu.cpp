@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cultivar-worker-cpu: compiles variants (`compile`), or checks and times them (`measure`), on this machine's
 // cores.
 #include "evaluators/targets/cpu/compiler.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cultivar-worker-cuda: compiles variants with NVRTC (`compile`, no GPU needed), or checks and times them
 // on one GPU (`measure`).
 #include "evaluators/targets/cuda/compiler.hpp"

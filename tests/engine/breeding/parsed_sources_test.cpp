@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sources are parsed once, and the bound on how many are kept holds.
 #include "engine/breeding/parsed_sources.hpp"
 

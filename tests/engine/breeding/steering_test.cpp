@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an intervention changes: the shares of operators, and which ancestors begin a new line.
 #include "engine/breeding/steering.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which kernel a question is about while kernels that were written from it wait.
 #include "engine/breeding/subject.hpp"
 

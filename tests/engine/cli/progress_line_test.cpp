@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a person reads while a search runs.
 #include "engine/cli/progress_line.hpp"
 

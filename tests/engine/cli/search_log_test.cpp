@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log of a search without a terminal: rotated, and followed across rotations.
 #include "engine/cli/search_log.hpp"
 

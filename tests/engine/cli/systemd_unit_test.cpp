@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The unit file of a search, as systemd reads it.
 #include "engine/cli/systemd_unit.hpp"
 

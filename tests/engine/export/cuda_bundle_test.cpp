@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole cuda bundles, from a record to the built project. The machine code is real; the driver only writes
 // down what it is asked, so the verifier must find every result wrong.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The entry of several kernels: which of them a shape goes to, asked of the generated header.
 #include "engine/export/front_launcher.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an exported launcher asks of each call, and what it says where a call does not have it. The launcher
 // of a cpu kernel is built and called.
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a bundle's C++ takes over from a task: names and expressions that were checked, and words.
 #include "engine/export/launcher_parts.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which kernels of a run become its portfolio, decided from duels and from a simulated device.
 #include "engine/export/portfolio.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The protocol alone: lines in, lines out.
 #include "engine/mcp/server.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text format of Prometheus, and its file.
 #include "engine/notify/metrics.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Notifications to real programs and to a real HTTP server that fails.
 #include "engine/notify/notifier.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The contents of a report: its numbers from a real search with the simulated evaluator, and the picture.
 #include <boost/test/unit_test.hpp>
 #include <random>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sources that `cultivar new` writes: manifests that fit their tasks, on both targets and for every task.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Searches in which a model works with tools: the real loop, record, chat service and protocol; the model is
 // a local server, the device is simulated.
 #include <boost/test/unit_test.hpp>

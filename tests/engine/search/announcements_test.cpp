@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A whole search that tells a real HTTP server what happens, and its budgets of device time and patience.
 #include "engine/search/announcements.hpp"
 

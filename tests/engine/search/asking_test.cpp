@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Searches in which a language model makes proposals: the real loop, record, chat service and protocol; the
 // model is a local server, the device is simulated.
 #include <atomic>

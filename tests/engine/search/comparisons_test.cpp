@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Comparisons on their own: who is confirmed, who must win a duel first, and how fast the incumbent is now.
 #include "engine/search/comparisons.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a measured variant is like: the compiler's numbers, and those of its plan.
 #include "engine/search/descriptors.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Evaluations on their own: what is owed, what lint refuses, what is measured only once.
 #include "engine/search/evaluations.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of the machine in a whole search: no kernel is rejected for one, and a search without a worker
 // waits.
 #include "engine/search/host_faults.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // After a spent budget, duels and confirmations are bounded; a resumed search does those that are left.
 #include <SQLiteCpp/Database.h>
 

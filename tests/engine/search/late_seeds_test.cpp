@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Timeouts on a busy machine, at the start of a search and during a confirmation.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pipeline where compilers and measurements share the cores, with workers that do not start.
 #include "engine/search/pipeline.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions on their own: what is asked, what comes of it, and whom nobody asks any more.
 #include "engine/search/questions.hpp"
 

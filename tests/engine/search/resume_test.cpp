@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resumed searches: with variants submitted meanwhile, and on a device where everything is measured slower.
 #include <SQLiteCpp/Database.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole searches over a simulated evaluator: the real loop, record, gate and operators.
 #include "engine/search/search.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a record names runs, is read or is sent away only with the user's word.
 #include "engine/search/trust.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a larger limit of the gate is advised, and which.
 #include "engine/search/undecided_duels.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // No decision depends on text meant for people: the same search runs as it is, with every text that reaches
 // it from devices, compilers and models replaced by "x", and without any; it must decide the same each time.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The real workers behind the search's interface, with more devices configured than exist.
 #include <boost/test/unit_test.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Jobs at a station: their order, and workers that cannot be had.
 #include "engine/search/worker_pool.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The supervisor's decisions in the record of a whole search over the simulated evaluator: what they led to,
 // what `status` and reports show of them, and that a replay and a resumed search decide the same.
 #include "engine/store/interventions.hpp"

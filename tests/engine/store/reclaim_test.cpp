@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A run that is made smaller keeps its history: replay, lineage and resume work as before.
 #include "engine/store/reclaim.hpp"
 

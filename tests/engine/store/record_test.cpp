@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The record on its own: what is written is read back, steps are whole, damage is found and repaired.
 #include "engine/store/record.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a folder may hold that becomes a run.
 #include "engine/store/run_folder.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A proposal that repeats an earlier idea is answered with what that one gave, before it is measured.
 #include "engine/store/similar_idea.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inbox of a run, with everything in it that a file can be.
 #include "engine/store/submissions.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A log of the database that was lost is noticed, and the newest of all sources is restored.
 #include "engine/store/witness.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Suites of searches with the simulated evaluator: the file, resuming, failures, and the table from the
 // records.
 #include "engine/suite/suite.hpp"

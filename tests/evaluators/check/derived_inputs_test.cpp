@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Inputs that the task's derive_row computes from others: they follow from the values that a run has,
 // whatever filled those, and are kept for some measurements.
 #include <unistd.h>

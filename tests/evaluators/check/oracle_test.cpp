@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a reference.cpp may do, and that its results do not depend on where it is called.
 // also without bubblewrap
 #include "evaluators/check/oracle.hpp"

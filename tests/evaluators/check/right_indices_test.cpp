@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Outputs of whole numbers must be the oracle's exactly, or right by the task's own rule.
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contender libraries loaded and called as a worker does: real ones, right and wrong.
 #include "evaluators/contenders/library.hpp"
 

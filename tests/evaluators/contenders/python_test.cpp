@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contenders that are Python programs, hosted in this process as in a worker, with a real PyTorch: its own
 // computation of a task, and programs that are right, wrong or fail. Skipped if no Python has PyTorch.
 #include <boost/test/unit_test.hpp>

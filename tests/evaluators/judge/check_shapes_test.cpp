@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The check shapes are known without a device, so a kernel that is illegal on one of them is rejected before
 // anything runs.
 #include <boost/test/unit_test.hpp>

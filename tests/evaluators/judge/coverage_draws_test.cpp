@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "evaluators/judge/coverage_draws.hpp"
 
 #include <boost/test/unit_test.hpp>

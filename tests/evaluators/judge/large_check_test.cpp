@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels whose offsets wrap around beyond 2^31 elements.
 // runs alone
 #include "evaluators/judge/large_check.hpp"

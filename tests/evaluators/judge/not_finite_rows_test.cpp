@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // In the cpu seeds of tasks on rows, a NaN or an infinity reaches the outputs that it reaches in the oracle.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels with one honest mistake each (tests/kernels/planted), which only drawn shapes and values find. A
 // confirmation must refuse every one of them; experiments/judge_mutants measures how often.
 // runs alone

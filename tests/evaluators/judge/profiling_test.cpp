@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // Stage 10 on a real cpu device with fake instruments: what they reject, how often runs are repeated, and
 // that every run of a profile is checked.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How probably a kernel that is wrong on a share of shapes, value patterns or rows survives its confirmation:
 // by the formulas of evaluators/check/README.md, and by simulation with the functions that draw them.
 #include <fmt/format.h>

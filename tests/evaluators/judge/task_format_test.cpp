@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // What the task format and the manifest offer beyond one output of floats: honest kernels pass, cheats do
 // not.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tasks of models' operators: their checks refuse every wrong kernel in each dtype of a GPU, and their
 // seeds plan every shape that they claim.
 #include <fmt/format.h>

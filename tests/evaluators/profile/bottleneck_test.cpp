@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests the rules with metric vectors measured on an H100 for kernels with known properties.
 #include "evaluators/profile/bottleneck.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lines of several writers stay whole, and a file that is shared is bounded and never a link.
 #include "evaluators/system/append_line.hpp"
 

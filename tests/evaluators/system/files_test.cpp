@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that others made: each is read whole or refused at once, whatever it is.
 #include "evaluators/system/files.hpp"
 

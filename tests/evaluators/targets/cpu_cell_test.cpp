@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Real hostile kernels and cheats, and the session's verdict on each.
 // runs alone
 // also without bubblewrap

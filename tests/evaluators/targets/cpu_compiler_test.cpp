@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // also without bubblewrap
 #include "evaluators/targets/cpu/compiler.hpp"
 

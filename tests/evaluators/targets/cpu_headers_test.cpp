@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A variant with headers on the cpu: compiled, its messages, and what it still cannot reach.
 // also without bubblewrap
 #include "evaluators/variant/source_files.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a plan becomes calls, and what is checked around them, with kernels and plans written in the tests.
 // runs alone
 // also without bubblewrap

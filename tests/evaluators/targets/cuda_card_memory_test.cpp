@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whose fault a lack of memory on a card is. The figures are those of a card of 80 GiB.
 #include "evaluators/targets/cuda/card_memory.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A variant with headers under NVRTC: compiled, screened, its lines named, and what it still cannot reach.
 #include "evaluators/judge/profiling.hpp"
 #include "evaluators/profile/line_table.hpp"

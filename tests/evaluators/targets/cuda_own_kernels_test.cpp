@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The judge's own kernels, compiled for the architectures of the cards that it knows. What they do is tested
 // on a GPU; that they compile, and hold what they are to overwrite, is tested here.
 #include "evaluators/targets/cuda/own_kernels.hpp"

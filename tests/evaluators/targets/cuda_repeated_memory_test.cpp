@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which calls of the driver make memory repeat, by a driver that records them. What a card does is tested on
 // a GPU.
 #include "evaluators/targets/cuda/repeated_memory.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The compile service with cuda workers, as the engine sees it.
 #include "evaluators/worker/services.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs everywhere: the message if NVRTC is missing, and what is found if it is installed.
 #include "support/contains.hpp"
 #include "support/cuda_kernels.hpp"

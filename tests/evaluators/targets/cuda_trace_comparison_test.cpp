@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What CUPTI saw of a run, compared with the plan.
 #include "evaluators/targets/cuda/trace_comparison.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns at a GPU, between processes. No GPU is needed for that.
 #include <signal.h>
 #include <sys/wait.h>

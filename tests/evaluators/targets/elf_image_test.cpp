@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared objects whose tables would make the loader do something else than the screen has seen.
 #include "evaluators/targets/cpu/elf_image.hpp"
 

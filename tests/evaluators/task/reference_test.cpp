@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The oracles of the tasks against computations that share nothing with them.
 #include <dlfcn.h>
 #include <unistd.h>

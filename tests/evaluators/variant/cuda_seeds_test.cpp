@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CUDA seeds: the workloads they claim, their constraints, and their plans.
 #include <fmt/format.h>
 

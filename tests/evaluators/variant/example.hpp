@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The manifest of design.md section 4, verbatim (it is an excerpt that names map_k and map_v without defining
 // them), a completed version of it, and a small cpu variant.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The examples of evaluators/README.md are real: they lint, and the cpu one computes what it says.
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads a contender's library in a separate process, which may crash.
 #include "evaluators/worker/contender_trial.hpp"
 

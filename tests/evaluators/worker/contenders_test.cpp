@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 60 s, evaluators/contenders, evaluators/timing
 // Contender libraries beside a variant, through real worker processes: a correct one gets a figure, a wrong

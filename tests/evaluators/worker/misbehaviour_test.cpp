@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 340 s, evaluators/worker, evaluators/targets/cpu, evaluators/judge
 // also without bubblewrap: what_does_not*, what_crashes*, no_memory*, nothing_of*, the_input*

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The programs that start in a sandbox find only the system's own libraries there.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parsing of compute-sanitizer's logs, and the meaning of a failure under it.
 #include "evaluators/worker/sanitizing.hpp"
 

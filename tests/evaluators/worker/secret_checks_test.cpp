@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 120 s, evaluators/check, evaluators/judge
 // Kernels that are right wherever a reader of the task expects a check, under tests/kernels/dodges.

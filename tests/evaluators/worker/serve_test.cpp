@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker driven directly through its protocol.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>

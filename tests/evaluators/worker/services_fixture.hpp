@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Real worker processes for a task, and the kernels that their tests evaluate.
 #pragma once
 

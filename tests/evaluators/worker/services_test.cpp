@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole evaluations through real worker processes.
 // runs alone
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of the machine while workers judge: another worker does the work, or the host is named as the cause.
 // runs alone
 #include <signal.h>

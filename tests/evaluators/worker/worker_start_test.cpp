@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How workers are started, by a launcher or without, and what is said when that fails.
 // runs alone
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The next move of an agent's dialogue, from its answers and tool results; pure, without running tools.
 #include "operators/agent/agent_dialogue.hpp"
 

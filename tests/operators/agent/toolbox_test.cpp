@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The effect and the text of an agent's tool calls. Nothing is compiled or run here.
 #include "operators/agent/toolbox.hpp"
 

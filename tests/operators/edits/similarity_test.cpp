@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which sources and changes count as the same, and which as different.
 #include "operators/edits/similarity.hpp"
 

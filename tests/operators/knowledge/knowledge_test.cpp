@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "operators/knowledge/knowledge.hpp"
 
 #include <algorithm>

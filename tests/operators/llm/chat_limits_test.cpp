@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits on the cost of all models together and on concurrent cost: budget limits, the provider's limits,
 // calls in flight.
 #include "operators/llm/chat_service.hpp"

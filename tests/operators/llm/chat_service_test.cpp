@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All models behind their policy, against a real server: for every fault the right behaviour and an exact
 // ledger.
 #include "operators/llm/chat_service.hpp"

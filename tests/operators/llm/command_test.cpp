@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any program as a language model: real programs, good ones and bad ones.
 #include "operators/llm/command.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers that no honest provider sends: each ends its call but not the search, and none changes a budget or
 // a key.
 #include <boost/test/unit_test.hpp>

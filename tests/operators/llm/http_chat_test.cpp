@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The HTTP providers against a real server on this machine, with and without faults.
 #include "operators/llm/http_chat.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keys that programs print: none is recorded or shown.
 #include "operators/llm/key_mask.hpp"
 

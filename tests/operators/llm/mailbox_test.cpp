@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A person or an agent as the model: answers come from a second thread, or a second process.
 #include "operators/llm/mailbox.hpp"
 

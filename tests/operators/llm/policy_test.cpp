@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each rule around a model in isolation, with the test's own clock.
 #include <boost/test/unit_test.hpp>
 #include <cmath>

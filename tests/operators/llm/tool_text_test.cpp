@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tools as text: how they are shown, and how calls are read.
 #include <boost/test/unit_test.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a letter says about the format of a kernel is what the parser accepts, in few bytes.
 #include <boost/test/unit_test.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a prompt tells of a long search, and that it stays short.
 #include "operators/prompts/idea_pieces.hpp"
 

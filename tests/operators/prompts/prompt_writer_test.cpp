@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pieces of a question about a search, from a record in memory.
 #include "operators/prompts/prompt_writer.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A libcuda.so.1 without a GPU: memory is host memory, and launches compute nothing and are recorded, one
 // line for each call that affects one, in the file $RECORDED_DRIVER_CALLS. Launch lines contain the bytes of
 // every argument. The size of each argument comes from $RECORDED_DRIVER_ARGUMENTS, "kernel=8,128,4;other=8",

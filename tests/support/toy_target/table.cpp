@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // evaluators/target_table.cpp with one line more.
 #include "evaluators/targets/cpu/traits.hpp"
 #include "evaluators/targets/cuda/traits.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "support/toy_target/toy_target.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A target that is nobody's hardware: a machine of seven instructions on blocks of rows, interpreted in the
 // worker. It shows what a new target needs: this folder, one worker program, and one line in a table.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A third target, known by one line of a table: its sources are parsed, planned, compiled, judged, bred and
 // promoted by a search that was never told of it.
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cultivar-worker-toy: compiles variants (`compile`), or checks and times them (`measure`), on the toy.
 #include "evaluators/worker/serve.hpp"
 #include "support/toy_target/toy_target.hpp"
