@@ -78,7 +78,7 @@ class ShapeDraw {
       else if (focus.others == Focus::Others::small && below(stream_, 4) != 0)
         take_small(name);
     // The dimension that the focus refers to is of any size; it has its own default value otherwise.
-    if (relative)
+    if (relative && focus.also != focus.of)
       for (int i = 0; i < kProposals && !take(focus.of, proposal(focus.of)); ++i) {
       }
     // Given from now on: a default would follow the dimension that moves.
@@ -417,6 +417,15 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
         then.push_back({name, offset, Focus::Relation::plus, of});
       for (const double factor : {2, 3, 4, 5, 6, 7, 8, 12, 16})
         then.push_back({name, factor, Focus::Relation::times, of});
+      // What the source compares with a multiple of a dimension, of any size and beyond each number.
+      for (const std::int64_t factor : numbers.factors) {
+        const auto times = static_cast<double>(factor);
+        exactly.push_back({name, times, Focus::Relation::times, of, true});
+        for (const std::int64_t other : numbers.compared)
+          if (other >= 8)
+            exactly.push_back({name, times, Focus::Relation::times, of, true, Focus::Others::small, of,
+                               static_cast<double>(other) + static_cast<double>(below(stream, 2))});
+      }
       for (const std::int64_t number : numbers.compared)
         if (number <= 64) first.push_back({name, static_cast<double>(number), Focus::Relation::times, of});
     }

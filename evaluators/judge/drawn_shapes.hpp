@@ -50,7 +50,7 @@ struct Focus {
   bool compared = false;  // a number that the source or the manifest compares something with, or beside it
   // The other dimensions: as small as possible, mostly small, or those of a listed shape.
   enum class Others { least, small, listed } others = Others::small;
-  std::string also = {};    // another dimension that has a value, too; empty: none
+  std::string also = {};    // another dimension that has a value, too, which may be `of`; empty: none
   double also_value = 0.0;  // its value
 };
 // All that is worth looking at, in a secret order: around each number with which the source or the manifest

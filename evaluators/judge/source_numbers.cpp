@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -143,9 +144,14 @@ class Reader {
         add(value, beside(first, next));
       }
       name(first, value);
+      if (multiplies_a_name(first, next)) factors_.insert(value);
       i = next;
     }
     SourceNumbers numbers;
+    std::ranges::copy_if(factors_, std::back_inserter(numbers.factors), [](std::int64_t factor) {
+      constexpr std::int64_t kGreatestFactor = 64;
+      return factor >= kLeast && factor <= kGreatestFactor;
+    });
     for (const std::int64_t value : compared_)
       if (numbers.compared.size() < kMostSourceNumbers) numbers.compared.push_back(value);
     for (const std::int64_t value : others_)
@@ -177,6 +183,18 @@ class Reader {
     return (first > 0 && compares(tokens_[first - 1])) || (end < tokens_.size() && compares(tokens_[end]));
   }
 
+  bool has_no_value(std::size_t i) const {
+    std::int64_t value = 0;
+    return i < tokens_.size() && tokens_[i].kind == Token::Kind::name && !operand(i, value);
+  }
+  bool is_product(std::size_t i) const { return i < tokens_.size() && tokens_[i].text == "*"; }
+
+  // Whether the numbers from `first` to `end` multiply a name, and their product is compared.
+  bool multiplies_a_name(std::size_t first, std::size_t end) const {
+    if (is_product(end) && has_no_value(end + 1)) return beside(first, end + 2);
+    return first >= 2 && is_product(first - 1) && has_no_value(first - 2) && beside(first - 2, end);
+  }
+
   // NAME = value, or #define NAME value.
   void name(std::size_t first, std::int64_t value) {
     if (first >= 2 && tokens_[first - 1].text == "=" && tokens_[first - 2].kind == Token::Kind::name &&
@@ -202,7 +220,7 @@ class Reader {
 
   const std::vector<Token>& tokens_;
   std::map<std::string, std::int64_t, std::less<>> known_;
-  std::set<std::int64_t> compared_, others_;
+  std::set<std::int64_t> compared_, others_, factors_;
 };
 
 }  // namespace

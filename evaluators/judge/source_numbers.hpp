@@ -14,6 +14,7 @@ namespace cultivar {
 struct SourceNumbers {
   std::vector<std::int64_t> compared;  // beside a comparison, a division or a remainder
   std::vector<std::int64_t> others;
+  std::vector<std::int64_t> factors;  // of a name beside a comparison, as in `N == 4 * K`; at most 64
 };
 
 // Between 2 and 2^40, in ascending order, each in one list. Products, sums and shifts of numbers, tunables

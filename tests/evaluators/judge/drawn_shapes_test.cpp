@@ -172,6 +172,18 @@ BOOST_AUTO_TEST_CASE(two_numbers_of_the_source_are_met_together) {
   BOOST_TEST(both);
 }
 
+// "N == 4 * K && K > 100".
+BOOST_AUTO_TEST_CASE(a_multiple_that_the_source_compares_is_met_beyond_its_other_numbers) {
+  const Task task = load_task(kTasks + "matmul");
+  Variant variant = load_variant(kTasks + "matmul/seeds/naive.cpp", task);
+  variant.source += "\nbool wide(int N, int K) { return N == 4 * K && K > 100; }\n";
+  bool met = false;
+  for (const Focus& f : foci_of(task, variant, 1))
+    met = met || (f.compared && f.name == "N" && f.relation == Focus::Relation::times && f.value == 4 &&
+                  f.of == "K" && f.also == "K" && f.also_value == 101);
+  BOOST_TEST(met);
+}
+
 BOOST_AUTO_TEST_CASE(shapes_at_a_focus_have_its_value_and_small_others) {
   const Task task = load_task(kTasks + "attention_forward");
   const Variant variant = load_variant(kTasks + "attention_forward/seeds/naive.cpp", task);
@@ -194,6 +206,9 @@ BOOST_AUTO_TEST_CASE(shapes_at_a_focus_have_its_value_and_small_others) {
   BOOST_TEST(shifted.at("S_kv") == shifted.at("S_q") + 63);
   const Bindings groups = drawn({"H", 3, Focus::Relation::times, "H_kv"});
   BOOST_TEST(groups.at("H") == 3 * groups.at("H_kv"));
+  const Bindings many =
+      drawn({"H", 3, Focus::Relation::times, "H_kv", true, Focus::Others::small, "H_kv", 11});
+  BOOST_TEST((many.at("H") == 33 && many.at("H_kv") == 11));
 }
 
 BOOST_AUTO_TEST_CASE(shapes_alike_have_the_macros_and_are_small) {

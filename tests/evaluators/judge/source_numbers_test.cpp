@@ -39,6 +39,12 @@ BOOST_AUTO_TEST_CASE(products_shifts_tunables_and_constants_count_by_their_value
   BOOST_TEST(has(n.others, 48));
 }
 
+BOOST_AUTO_TEST_CASE(factors_multiply_a_name_that_is_compared) {
+  const SourceNumbers n = cultivar::source_numbers(
+      with_code("if (N == 4 * K || R > C * 3 || 7 * M < N) x[5 * i] = 11 * y; if (B * 6 >= H) {}"));
+  BOOST_TEST(n.factors == (std::vector<std::int64_t>{3, 4, 6, 7}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(comments_text_and_real_numbers_are_not_read) {
   const SourceNumbers n =
       cultivar::source_numbers(with_code("// C > 4096\n/* R == 512 */ float a = 88.7f, b = 1e20; int h = "
