@@ -27,19 +27,22 @@ enum class Change {
   rising,
   alternating,
   sparse,
-  tiny
+  tiny,
+  small,
+  gap
 };
 // Those that mistakes most often depend on are listed more than once.
 constexpr Change kChanges[] = {Change::outliers,   Change::outliers, Change::shift,       Change::shift,
                                Change::shift,      Change::scale,    Change::scale,       Change::mirror,
                                Change::calm,       Change::late,     Change::ties,        Change::low_rows,
                                Change::magnitudes, Change::rising,   Change::alternating, Change::sparse,
-                               Change::tiny};
+                               Change::tiny,       Change::small,    Change::gap};
 // Each once, or those that are up or down both ways, in the order in which turns take them.
 constexpr Change kKinds[] = {Change::shift,       Change::scale_up, Change::outliers, Change::scale_down,
                              Change::late,        Change::low_rows, Change::rising,   Change::magnitudes,
                              Change::mirror,      Change::ties,     Change::shift,    Change::calm,
-                             Change::alternating, Change::sparse,   Change::tiny};
+                             Change::alternating, Change::sparse,   Change::tiny,     Change::small,
+                             Change::gap};
 static_assert(std::size(kKinds) == kCompositionKinds);
 // Values of a uniform fill must stay in its range.
 constexpr Change kBounded[] = {Change::calm, Change::ties};
@@ -118,10 +121,21 @@ class Composer {
     const double distance = std::exp2(uniform(stream_) * std::log2(static_cast<double>(extent) + 1.0)) - 1.0;
     return std::min(extent - 1, static_cast<std::size_t>(distance));
   }
-  // Anywhere, or near an end, where the last tile lies.
+  // Anywhere, or near an end, where the last tile lies, or the first or the last of all, which a kernel may
+  // take as a reference for the others.
   std::size_t draw_place(std::size_t extent) {
-    const std::size_t way = below(stream_, 4);
-    return way == 0 ? near_end(extent) : way == 1 ? extent - 1 - near_end(extent) : below(stream_, extent);
+    switch (below(stream_, 6)) {
+      case 0:
+        return near_end(extent);
+      case 1:
+        return extent - 1 - near_end(extent);
+      case 2:
+        return 0;
+      case 3:
+        return extent - 1;
+      default:
+        return below(stream_, extent);
+    }
   }
 
   template <class Value>
@@ -211,7 +225,12 @@ class Composer {
         if (!large) return {};
         const Axis axis = draw_axis();
         if (axis.extent < 2) return {};
-        const double by = sign() * grown(deviation_ * size(std::min(powers_, 24.0)));
+        // Half of them rise by no more than an exponential of the whole bears without a rescale, or little
+        // more.
+        constexpr double kModest = 256.0;
+        const double by =
+            sign() * (below(stream_, 2) == 0 ? deviation_ * kModest * uniform(stream_)
+                                             : grown(deviation_ * size(std::min(powers_, 24.0))));
         each([&](std::size_t i, double x) {
           return x + by * static_cast<double>(axis.along(i)) / static_cast<double>(axis.extent);
         });
@@ -235,6 +254,23 @@ class Composer {
         const double factor = smallest(dtype_) * size(8.0);
         each([&](std::size_t, double x) { return x * factor; });
         return fmt::format("times {:.3g}", factor);
+      }
+      case Change::small: {
+        const double factor = 1.0 / (16.0 * size(16.0));
+        each([&](std::size_t, double x) { return x * factor; });
+        return fmt::format("times {:.3g}", factor);
+      }
+      // Many values whose exponentials are tiny beside that of one, but not their sum.
+      case Change::gap: {
+        if (!large) return {};
+        const Axis axis = draw_axis();
+        constexpr double kMost = 40.0, kSpread = 0x1p-4;
+        const double by = deviation_ * kMost * uniform(stream_);
+        each([&](std::size_t, double x) { return x * kSpread; });
+        for (std::size_t line = 0; line < values_.size() / axis.extent; ++line)
+          values_[axis.first(line) + draw_place(axis.extent) * axis.stride] += by;
+        return fmt::format("times {:.3g}, and plus {:.3g} once in each line along axis {}", kSpread, by,
+                           axis.number);
       }
     }
     return {};

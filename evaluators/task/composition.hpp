@@ -24,7 +24,7 @@ inline constexpr int kMostStrength = 3;
 // headroom, and takes those without. The same seed gives the same composition. `inputs`: the bytes of the
 // task's inputs, in order; derived ones are left alone. Returns a description, one line for each change;
 // empty if nothing was changed. `kind`: the change that comes first, of kCompositionKinds; none: any.
-inline constexpr int kCompositionKinds = 15;
+inline constexpr int kCompositionKinds = 17;
 std::string compose_values(const Task&, const Workload&, std::uint64_t seed, int strength, int headroom,
                            std::span<std::vector<std::byte>> inputs, std::optional<int> kind = {});
 

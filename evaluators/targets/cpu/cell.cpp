@@ -337,7 +337,9 @@ void* serve(void* argument) {
   for (;;) {
     while (control->ring.load() == seen) futex_wait(control->ring, seen);
     seen = control->ring.load();
-    if (control->command == Command::run) run_plan(thread);
+    constexpr int kMemoryByte = 0x80;  // new memory is filled with its complement
+    if (control->command == Command::run_checked) ::mallopt(M_PERTURB, kMemoryByte);
+    if (control->command != Command::nothing) run_plan(thread);
     arrive(seen);
   }
   return nullptr;
