@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "evaluators/timing/roofline.hpp"
 #include "operators/best_setting.hpp"
 #include "operators/edit_dialogue.hpp"
 #include "operators/other_families.hpp"
@@ -75,16 +76,17 @@ std::string reach(const Brief& brief, const PromptWriter& from) {
       for (const WorkloadResult& row : evaluation->workloads)
         if (row.workload == s.workloads[i].name && row.median_us > 0.0)
           logs += std::log(floors_us[i] / row.median_us), ++rows;
-  // Share of the roofline, at the pace of the search's start as fitness is; 0: unknown.
+  // Share of the roofline as in the table; and at the pace of the search's start, as fitness is. 0: unknown.
+  const double seen = rows > 0 ? std::exp(logs / rows) : 0.0;
   const double fitness = s.archive.fitness(from.subject());
   const double pace =
       rows > 0 && fitness > 0.0 && evaluation->fitness > 0.0 ? evaluation->fitness / fitness : 1.0;
-  const double share = rows > 0 ? std::exp(logs / rows) / pace : 0.0;
+  const double share = seen / pace;
   const double best = s.incumbent == 0 ? 0.0 : s.archive.fitness(s.incumbent);
   const double beside = best > 0.0 ? s.archive.fitness(from.subject()) / best : 1.0;
   std::string where;
   if (share > 0.0)
-    where = fmt::format("It reaches {:.0f} % of the device's measured peak (geometric mean)", 100 * share);
+    where = fmt::format("It reaches {} of the device's measured peak (geometric mean)", share_in_words(seen));
   if (beside < kBeside)
     where += fmt::format("{} {:.0f} % of the best", where.empty() ? "It reaches" : " and", 100 * beside);
   where += where.empty() ? "" : ". ";

@@ -19,6 +19,7 @@
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "evaluators/system/resource_limits.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -101,6 +102,7 @@ std::span<const Command> commands() {
 
 int cultivar_main(const Arguments& arguments) {
   notice_stops();
+  raise_open_files();
   if (arguments.empty()) {
     print_help(stderr);
     return 2;

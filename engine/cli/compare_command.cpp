@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/cli/commands.hpp"
+#include "engine/cli/machine_limits.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/cli/step_line.hpp"
@@ -23,8 +24,12 @@ json number(double value) {
   return std::isfinite(value) ? json(value) : json();
 }
 
-std::string percent(double log_ratio) {
-  return std::isfinite(log_ratio) ? fmt::format("{:+.2f} %", 100.0 * std::expm1(log_ratio)) : "?";
+// "+1.25 %"; what is at least twice as fast, or half as fast, as a ratio: "15.2x".
+std::string gain_text(double log_ratio) {
+  constexpr double kLarge = 2.0;
+  if (!std::isfinite(log_ratio)) return "?";
+  if (std::fabs(log_ratio) >= std::log(kLarge)) return fmt::format("{:.3g}x", std::exp(log_ratio));
+  return fmt::format("{:+.2f} %", 100.0 * std::expm1(log_ratio));
 }
 
 using Rejected = std::function<void(const Evaluation&)>;  // tells the rejection of a side
@@ -148,6 +153,7 @@ int compare_command(const Arguments& arguments) {
   const NamedContender challenger = find_side(installation, task, where.kind, a);
   const NamedContender incumbent = find_side(installation, task, where.kind, b);
   const std::vector<Workload>& workloads = choose_workloads(task, set, where.kind).workloads;
+  check_memory(task, workloads, where.kind);
 
   const auto rejected = [&](const char* side) {
     return [&, side](const Evaluation& why) {
@@ -193,13 +199,13 @@ int compare_command(const Arguments& arguments) {
 
   const Decision& d = report.decision;
   json rows = json::array();
-  Table table({"workload", "A", "B", "A is faster by", "lower bound", "upper bound"});
+  Table table({"workload", "A", "B", "speed of A / B", "lower bound", "upper bound"});
   for (std::size_t i = 0; i < d.workloads.size(); ++i) {
     const WorkloadRatio& w = d.workloads[i];
     const double mine = i < report.challenger_seconds.size() ? report.challenger_seconds[i] : NAN;
     const double other = i < report.incumbent_seconds.size() ? report.incumbent_seconds[i] : NAN;
-    table.row({w.workload, time_of(mine * 1e6), time_of(other * 1e6), percent(w.log_ratio), percent(w.lower),
-               percent(w.upper)});
+    table.row({w.workload, time_of(mine * 1e6), time_of(other * 1e6), gain_text(w.log_ratio),
+               gain_text(w.lower), gain_text(w.upper)});
     rows.push_back({{"name", w.workload},
                     {"a_median_us", number(mine * 1e6)},
                     {"b_median_us", number(other * 1e6)},
@@ -245,10 +251,10 @@ int compare_command(const Arguments& arguments) {
       "{}{} blocks, {} of device time", d.batches > 0 ? fmt::format("{} runs in random order, ", d.runs) : "",
       d.blocks, duration(d.device_seconds));
   if (d.workloads.size() > 1)
-    output.line(
-        fmt::format("Of all workloads A gains least on {}: {}.", least->workload, percent(least->log_ratio)));
+    output.line(fmt::format("Of all workloads A gains least on {}: {}.", least->workload,
+                            gain_text(least->log_ratio)));
   const std::string range =
-      fmt::format("{} (between {} and {})", percent(d.log_ratio), percent(d.lower), percent(d.upper));
+      fmt::format("{} (between {} and {})", gain_text(d.log_ratio), gain_text(d.lower), gain_text(d.upper));
   switch (d.verdict) {
     case Verdict::better:
       output.line(fmt::format("A is better than B: {}. {}.", range, figures));

@@ -48,10 +48,9 @@ std::optional<YamlNode> find_node(YamlNode node, const std::vector<std::string>&
   return node;
 }
 
-// "search.yaml:12: models.m.command": the position of a value in the file; without a line number when it was
-// set with --set. `item`: of a list, the line of this item if it is there.
-std::string place_of(const ConfigPlace& from, const std::vector<std::string>& keys,
-                     const std::string& item = {}) {
+}  // namespace
+
+std::string place_of(const ConfigPlace& from, const std::vector<std::string>& keys, const std::string& item) {
   const std::string dotted = fmt::format("{}", fmt::join(keys, "."));
   std::vector<std::vector<std::string>> above{{}};
   if (from.task) above = {{"tasks", std::to_string(*from.task)}, {"common"}};
@@ -72,8 +71,6 @@ std::string place_of(const ConfigPlace& from, const std::vector<std::string>& ke
   return fmt::format("{}: {}{}", from.file.string(), from.task ? fmt::format("tasks[{}].", *from.task) : "",
                      dotted);
 }
-
-}  // namespace
 
 nlohmann::json check_sources(const Config& config, const Output& output) {
   const Task& task = *config.task;

@@ -23,6 +23,11 @@ struct ConfigPlace {
   std::optional<std::size_t> task = {};  // its position in `tasks` of a suite, whose `common` holds the rest
 };
 
+// "search.yaml:12: models.m.command": the position of a value in the file; without a line number when it was
+// set with --set. `item`: of a list, the line of this item if it is there.
+std::string place_of(const ConfigPlace& from, const std::vector<std::string>& keys,
+                     const std::string& item = {});
+
 // Every seed must claim the workloads, and its plans must be legal on them and on their check shapes. For
 // target cuda, the facts of an H100 are used, whatever GPU is installed. Runs nothing; prints a line for each
 // seed, and returns the facts. Throws InputError.

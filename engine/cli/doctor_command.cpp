@@ -13,6 +13,8 @@
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "evaluators/system/clock.hpp"
+#include "evaluators/system/memory_limit.hpp"
+#include "evaluators/system/resource_limits.hpp"
 #include "evaluators/targets/binary_cache.hpp"
 #include "operators/llm/providers.hpp"
 
@@ -95,6 +97,15 @@ int doctor_command(const Arguments& arguments) {
         "a quiet machine",
         fmt::format("the load is {:.1f} on {} cores: timings will vary; stop other programs", load, cores),
         false);
+  json limits = json::array();
+  for (const TightLimit& limit : tight_limits()) {
+    limits.push_back({{"option", limit.option}, {"text", limit.text}, {"fatal", limit.fatal}});
+    found.lacks(limit.option, limit.text, limit.fatal);
+  }
+  const MemoryLimit memory = memory_limit_of_a_process();
+  found.line("memory", memory.words);
+  facts["limits"] = limits;
+  facts["memory"] = {{"bytes", memory.bytes}, {"limit", memory.words}};
   std::error_code trouble;
   fs::create_directories(installation.cache, trouble);
   const auto space = fs::space(installation.cache, trouble);

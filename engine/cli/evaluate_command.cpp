@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "engine/cli/commands.hpp"
+#include "engine/cli/machine_limits.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/step_line.hpp"
@@ -11,6 +12,7 @@
 #include "engine/export/tables.hpp"
 #include "evaluators/judge/cascade.hpp"
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/timing/roofline.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -42,7 +44,13 @@ Evaluation claims_nothing(const Variant& variant, const Task& task, const std::s
                                   : "Use a set with workloads that it claims: " + others);
 }
 
-json facts_of(const std::string& variant, const std::string& id, const Evaluation& e, const json& profile) {
+json facts_of(const std::string& variant, const std::string& id, const Evaluation& e, const json& profile,
+              const std::vector<BeyondMemory>& beyond) {
+  json faster = json::array();
+  for (const BeyondMemory& each : beyond)
+    faster.push_back({{"workload", each.workload},
+                      {"bytes_per_second", each.bytes_per_second},
+                      {"of_memory", each.of_memory}});
   return {{"variant", variant},
           {"id", id},
           {"verdict", !e.measured()         ? "rejected"
@@ -62,13 +70,14 @@ json facts_of(const std::string& variant, const std::string& id, const Evaluatio
           {"checked", e.checked ? json(*e.checked) : json()},
           {"largest_elements", e.largest_elements},
           {"coverage", e.coverage ? json(*e.coverage) : json()},
+          {"faster_than_memory", faster},
           {"profile", profile},
           {"input_seed", e.input_seed},
           {"machine_code", e.machine_code}};
 }
 
-void print(const std::string& variant, const std::string& id, const Evaluation& e, bool beside,
-           bool checks_only, const Output& output) {
+void print(const std::string& variant, const std::string& id, const Evaluation& e,
+           const std::vector<BeyondMemory>& beyond, bool beside, bool checks_only, const Output& output) {
   const std::string head = id.empty() ? variant : fmt::format("{} ({})", variant, short_id(id));
   if (!e.measured()) {
     std::string_view more = e.diagnostics, why = e.reason;
@@ -88,6 +97,7 @@ void print(const std::string& variant, const std::string& id, const Evaluation& 
     if (e.coverage) output.line(e.coverage->text());
   } else {
     output.line(fmt::format("{}: {:.4g} {}\n{}", head, e.fitness, e.unit, evaluation_table(e, "  ")));
+    for (const BeyondMemory& each : beyond) output.line("  " + each.words());
     if (const std::string exactness = exactness_table(e, "  "); !exactness.empty()) output.line(exactness);
     if (e.coverage) output.line(e.coverage->text());
     if (beside && !e.diagnostics.empty()) output.line(e.diagnostics);  // why a contender has no time
@@ -217,6 +227,7 @@ int evaluate_command(const Arguments& arguments) {
       id = variant->id;
       const std::vector<Workload> mine = claimed(*variant, task, workloads);
       if (mine.empty()) return claims_nothing(*variant, task, choose_workloads(task, set, where.kind).name);
+      if (last >= Stage::edge) check_memory(task, mine, where.kind);  // drawn shapes are as large
       // With a device, later stages check the plans with its own facts.
       if (!runs)
         if (const auto legal = bench.check_plans(source, *variant, mine); !legal) return legal.error();
@@ -257,7 +268,11 @@ int evaluate_command(const Arguments& arguments) {
         evaluation.contender_troubles.push_back(trouble);
     for (std::string* words : {&evaluation.reason, &evaluation.diagnostics})
       *words = in_words_of(source, std::move(*words));
-    print(source.origin, id, evaluation, !beside.empty(), checks_only, output);
+    std::vector<BeyondMemory> beyond;
+    if (evaluation.measured() && !evaluation.workloads.empty())
+      if (const auto info = bench.device().info())
+        beyond = beyond_memory(task, workloads, evaluation, info->ceilings, info->facts, where.kind);
+    print(source.origin, id, evaluation, beyond, !beside.empty(), checks_only, output);
     if (profiled && evaluation.measured() && !evaluation.workloads.empty()) {
       const Variant variant = *bench.lint(source);
       const Profile profile =
@@ -266,7 +281,7 @@ int evaluate_command(const Arguments& arguments) {
       report = report_json(profile);
       output.line(report_text(profile));
     }
-    all.push_back(facts_of(source.origin, id, evaluation, report));
+    all.push_back(facts_of(source.origin, id, evaluation, report, beyond));
     every_one_measured = every_one_measured && evaluation.measured();
     for (const ContenderTrouble& trouble : evaluation.contender_troubles)  // it was asked for by name
       every_one_measured = every_one_measured && trouble.kind != ContenderTrouble::Kind::unusable;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cli/output.hpp"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -29,6 +32,12 @@ void write(std::FILE* file, const std::string& text) {
 }
 
 }  // namespace
+
+std::size_t terminal_width() {
+  constexpr unsigned short kUsual = 80, kLeast = 40;
+  winsize size{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= kLeast ? size.ws_col : kUsual;
+}
 
 void Output::facts(const nlohmann::json& value) const {
   if (json_) write(stdout, json_text(value, 2) + "\n");

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -17,6 +18,9 @@ void notify(fmt::format_string<Args...> form, Args&&... args) {
   const std::string text = fmt::format(form, std::forward<Args>(args)...);
   (void)std::fwrite(text.data(), 1, text.size(), stderr);
 }
+
+// Of the terminal to which notify() writes; 80 if it does not say.
+std::size_t terminal_width();
 
 class Output {
  public:

@@ -24,6 +24,20 @@
 namespace cultivar {
 namespace {
 
+std::string length_words(const PortfolioWork& work) {
+  const auto counted = [](std::size_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  std::string words =
+      fmt::format("{}, about {} at most", counted(work.duels, "duel"), duration(work.duel_seconds));
+  if (work.confirmations > 0)
+    words += fmt::format(", then at most {}{}", counted(work.confirmations, "confirmation"),
+                         work.each_confirmation_s > 0.0
+                             ? fmt::format(" of about {} each", duration(work.each_confirmation_s))
+                             : "");
+  return words + ". Ctrl-C keeps what is decided; --max-seconds limits the duels.";
+}
+
 void print(const KernelPortfolio& portfolio, const std::string& run, const Output& output) {
   Table table({"workload", "kernel", fmt::format("gain over #{}", portfolio.best), "at least", "at most"});
   const auto row = [&](const std::string& name, const std::string& kernel, const PortfolioEntry& ratio) {
@@ -117,6 +131,7 @@ int portfolio_command(const Arguments& arguments) {
   if (progress.so_far.best == record.best() && !progress.so_far.duels.empty())
     output.line(fmt::format("Going on from an earlier call: {} duels, {} confirmations.",
                             progress.so_far.duels.size(), progress.so_far.confirmations.size()));
+  output.line(length_words(portfolio_work(record, config, settings, progress.so_far)));
   std::optional<StepLine> line("portfolio");
   std::optional<WhenInterrupted> watch([&] { evaluator->interrupt(); });
   const KernelPortfolio portfolio = must(decide_portfolio(

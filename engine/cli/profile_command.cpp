@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/cli/commands.hpp"
+#include "engine/cli/machine_limits.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
@@ -151,6 +152,7 @@ int profile_command(const Arguments& arguments) {
     throw InputError(fmt::format("{} is a variant for target {} and cannot run on {}", subject.source.origin,
                                  name_of(kind), target));
   const Workload workload = choose_workload(task, *variant, workload_name, subject.workloads);
+  check_memory(task, {workload}, where.kind);
 
   std::optional<NamedSource> other;
   if (against == "parent") {

@@ -2,7 +2,6 @@
 #include "engine/cli/progress_line.hpp"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,11 +35,6 @@ std::string indented(const std::string& text, std::size_t width) {
   return result;
 }
 
-std::size_t terminal_width() {
-  winsize size{};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 100;
-}
-
 // The events shown without --verbose; the others are only in the record.
 bool matters(const std::string& kind) {
   return kind != "rejected" && kind != "measured" && kind != "duel" && kind != "checkpoint" &&
@@ -55,56 +49,95 @@ std::string time_in_log(double seconds) {
   return fmt::format("{}:{:02}:{:02} h", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-std::string words_of(const Progress& p) {
-  std::string text = p.best == 0
-                         ? std::string(p.measured ? "no kernel confirmed yet" : "no kernel measured yet")
-                         : fmt::format("best {:.4g} {} (#{}", p.best_fitness, p.unit, p.best);
-  if (p.best != 0) text += p.ratio_to_seed > 0 ? fmt::format(", {} seed)", ratio_of(p.ratio_to_seed)) : ")";
-  text += fmt::format(" | {} evaluated", p.evaluations);
-  if (p.evaluations_per_hour > 0) text += fmt::format(", {:.0f}/h", p.evaluations_per_hour);
+std::vector<ProgressField> fields_of(const Progress& p) {
+  // Ranks: 0 what a person looks for first; 1 what goes on now; 2 and more: how it went so far.
+  std::vector<ProgressField> fields;
+  const auto add = [&](int rank, std::string text) { fields.push_back({std::move(text), rank}); };
+  const std::string best = fmt::format("best {:.4g} {} (#{}", p.best_fitness, p.unit, p.best);
+  if (p.best == 0)
+    add(0, p.measured ? "no kernel confirmed yet" : "no kernel measured yet");
+  else if (p.ratio_to_seed > 0)
+    fields.push_back({fmt::format("{}, {} seed)", best, ratio_of(p.ratio_to_seed)), 0, best + ")"});
+  else
+    add(0, best + ")");
+  add(3, fmt::format("{} evaluated", p.evaluations) +
+             (p.evaluations_per_hour > 0 ? fmt::format(", {:.0f}/h", p.evaluations_per_hour) : ""));
   std::int64_t rejected = 0;
   std::string stages;
   for (const auto& [stage, count] : p.rejected) {
     rejected += count;
     stages += fmt::format("{}{} {}", stages.empty() ? "" : ", ", name_of(stage), count);
   }
-  if (rejected > 0) text += fmt::format(" | rejected {} ({})", rejected, stages);
-  text += fmt::format(" | {} in flight", p.in_flight.size());
-  for (const InFlight& each : p.in_flight)  // these delay all other progress
+  if (rejected > 0) add(6, fmt::format("rejected {} ({})", rejected, stages));
+  add(5, fmt::format("{} in flight", p.in_flight.size()));
+  for (const InFlight& each : p.in_flight) {  // these delay all other progress
+    const std::string note = each.note.empty() ? "" : ": " + plain_line(each.note, 100);
     if (each.doing == InFlight::Doing::confirmation)
-      text += fmt::format(", #{} being confirmed", each.id);
+      add(1, fmt::format("confirming #{}{}", each.id, note));
     else if (each.doing == InFlight::Doing::duel)
-      text += fmt::format(", #{} in its duel with #{}{}", each.id, each.incumbent,
-                          each.note.empty() ? "" : ": " + plain_line(each.note, 100));
-  if (!p.step.empty()) text += ", " + plain_line(p.step, 150);
+      add(1, fmt::format("#{} in its duel with #{}{}", each.id, each.incumbent, note));
+  }
+  if (!p.step.empty()) add(1, plain_line(p.step, 150));
   if (p.questions) {
     const QuestionsOut& q = *p.questions;
-    text += fmt::format(" | {} question{} pending", q.open, q.open == 1 ? "" : "s");
-    if (q.usd > 0) text += fmt::format(", {:.2f} USD", q.usd);
+    add(4, fmt::format("{} question{} pending{}", q.open, q.open == 1 ? "" : "s",
+                       q.usd > 0 ? fmt::format(", {:.2f} USD", q.usd) : ""));
     if (!q.paused.empty())
-      text += " | paused: " + q.paused;
+      add(1, "paused: " + q.paused);
     else if (q.tools > 0)
-      text += fmt::format(" | {} tool{} running", q.tools, q.tools == 1 ? "" : "s");
+      add(4, fmt::format("{} tool{} running", q.tools, q.tools == 1 ? "" : "s"));
     else if (p.in_flight.empty() && q.open > 0)
-      text += " | waiting for " + (q.waits_for.empty() ? "the next step of a question" : q.waits_for);
+      add(2, "waiting for " + (q.waits_for.empty() ? "the next step of a question" : q.waits_for));
   }
   if (p.most_last_comparisons > 0)
-    text += fmt::format(" | {} of the last {} comparisons, {} challenger{} waiting", p.last_comparisons,
-                        p.most_last_comparisons, p.challengers, p.challengers == 1 ? "" : "s");
-  if (!p.closing.empty()) text += " | ending: " + p.closing;
-  if (!p.waiting.empty()) text += " | " + p.waiting;
-  if (p.wall_limit_s > 0)
-    text += fmt::format(" | {} of {}", duration(p.elapsed_s), duration(p.wall_limit_s));
-  else
-    text += " | " + duration(p.elapsed_s);
+    add(2, fmt::format("{} of the last {} comparisons, {} challenger{} waiting", p.last_comparisons,
+                       p.most_last_comparisons, p.challengers, p.challengers == 1 ? "" : "s"));
+  if (!p.closing.empty()) add(1, "ending: " + p.closing);
+  if (!p.waiting.empty()) add(1, p.waiting);
+  std::string used = p.wall_limit_s > 0
+                         ? fmt::format("{} of {}", duration(p.elapsed_s), duration(p.wall_limit_s))
+                         : duration(p.elapsed_s);
   if (p.evaluation_limit > 0)
-    text += fmt::format(", {} of {} evaluations", p.evaluations, p.evaluation_limit);
-  if (p.seconds_left > 0) text += fmt::format(", about {} left", duration(p.seconds_left));
+    used += fmt::format(", {} of {} evaluations", p.evaluations, p.evaluation_limit);
+  const std::string left = duration(p.seconds_left) + " left";
+  if (p.seconds_left > 0)
+    fields.push_back({used + ", about " + left, 0, left});
+  else
+    add(0, std::move(used));
+  return fields;
+}
+
+std::string line_of(std::vector<ProgressField> fields, std::size_t width) {
+  const auto joined = [&] {
+    std::string text;
+    for (const ProgressField& field : fields) text += (text.empty() ? "" : " | ") + field.text;
+    return text;
+  };
+  constexpr int kHistory = 3;            // from this rank on it is left out before anything is shortened
+  constexpr std::size_t kReadable = 20;  // characters of what goes on now, of which the end is cut
+  std::string text = joined();
+  for (; text.size() > width; text = joined()) {
+    const auto last = std::ranges::max_element(fields, {}, &ProgressField::rank);
+    const auto lengthy = std::ranges::find_if(fields, [](const auto& f) { return !f.brief.empty(); });
+    const std::size_t beyond = text.size() - width + 4;  // with the mark of what is omitted
+    if (last->rank < kHistory && lengthy != fields.end())
+      lengthy->text = std::exchange(lengthy->brief, {});
+    else if (last->rank == 0)
+      return text.substr(0, character_start(text, width));
+    else if (last->rank == 1 && last->text.size() >= beyond + kReadable)
+      last->text = plain_line(last->text, last->text.size() - beyond);
+    else
+      fields.erase(last);
+  }
   return text;
 }
 
-ProgressLine::ProgressLine(bool verbose, Words words)
-    : words_(std::move(words)), verbose_(verbose), terminal_(::isatty(STDERR_FILENO) == 1) {}
+std::string words_of(const Progress& progress) {
+  return line_of(fields_of(progress));
+}
+
+ProgressLine::ProgressLine(bool verbose, Fields fields)
+    : fields_(std::move(fields)), verbose_(verbose), terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 ProgressLine::~ProgressLine() {
   clear();
@@ -122,14 +155,11 @@ void ProgressLine::clear() {
 void ProgressLine::show(const Progress& progress) {
   if (!terminal_ && now() < next_s_) return;
   next_s_ = now() + 10.0;
-  std::string text = utf8_text(words_(progress));
   if (!terminal_) {
-    notify("{}{}\n", time_of_day(), text);
+    notify("{}{}\n", time_of_day(), utf8_text(line_of(fields_(progress))));
     return;
   }
-  const std::size_t width = terminal_width() - 1;
-  if (text.size() > width) text.resize(std::min(width, text.find_last_of(",|", width)));  // whole fields
-  notify("\r\033[K{}", text);
+  notify("\r\033[K{}", utf8_text(line_of(fields_(progress), terminal_width() - 1)));
   std::fflush(stderr);
   drawn_ = true;
 }

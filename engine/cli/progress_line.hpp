@@ -6,14 +6,23 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "engine/search/search.hpp"
 
 namespace cultivar {
 
-// A Progress as text: "best 12.4 GFLOPS (#7, 8.2x seed) | 16 evaluated, 310/h | rejected 3 (compile 2, smoke
-// 1) ...".
-std::string words_of(const Progress&);
+// A part of the line. Where not all have room, those with the highest ranks are left out.
+struct ProgressField {
+  std::string text;
+  int rank = 0;            // 0: never left out
+  std::string brief = {};  // what replaces the text where room is short; empty: nothing
+};
+std::vector<ProgressField> fields_of(const Progress&);
+// "best 12.4 GFLOPS (#7, 8.2x seed) | 16 evaluated, 310/h | rejected 3 (compile 2, smoke 1) ...", of at most
+// `width` characters.
+std::string line_of(std::vector<ProgressField>, std::size_t width = std::string::npos);
+std::string words_of(const Progress&);  // the whole line
 
 // When an event of the log was, to the second also after days: "1 min 01 s", "27:46:40 h".
 std::string time_in_log(double seconds);
@@ -21,9 +30,8 @@ std::string time_in_log(double seconds);
 // Implements the callbacks of begin_search, which calls them from one thread at a time. Prints to stderr.
 class ProgressLine {
  public:
-  using Words = std::function<std::string(const Progress&)>;  // what the line says
-  explicit ProgressLine(
-      bool verbose, Words = [](const Progress& p) { return words_of(p); });
+  using Fields = std::function<std::vector<ProgressField>(const Progress&)>;  // what the line says
+  explicit ProgressLine(bool verbose, Fields = fields_of);
   ~ProgressLine();              // clears the line
   SearchCallbacks callbacks();  // valid while this object exists
 
@@ -32,7 +40,7 @@ class ProgressLine {
   void show(const Event&);
   void clear();
 
-  Words words_;
+  Fields fields_;
   bool verbose_, terminal_, drawn_ = false;
   double next_s_ = 0.0;
 };

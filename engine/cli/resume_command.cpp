@@ -5,6 +5,7 @@
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/detached_search.hpp"
+#include "engine/cli/machine_limits.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/trouble.hpp"
@@ -76,6 +77,7 @@ int resume_command(const Arguments& arguments) {
     std::ranges::copy(session.again(), std::back_inserter(words));
     return start_detached(std::move(words), RunFolder(folder), output);
   }
+  for (const std::string& limit : limit_warnings()) notify("Warning: {}.\n", limit);
   session.open_log();
   return search_session(installation, folder, output, session,
                         [&](Runtime runtime, const SearchCallbacks& callbacks) {

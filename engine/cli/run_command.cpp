@@ -8,6 +8,7 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/config_checks.hpp"
 #include "engine/cli/detached_search.hpp"
+#include "engine/cli/machine_limits.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/cli/search_session.hpp"
@@ -22,6 +23,19 @@ namespace {
 std::string task_name_of(const fs::path& folder) {  // of ".", too
   const fs::path whole = fs::absolute(folder / "").lexically_normal();
   return whole.parent_path().filename().string();
+}
+
+bool is_endless(const Budget& b) {
+  return b.wall_s == 0.0 && b.evaluations == 0 && b.device_s == 0.0 && b.plateau_s == 0.0 && !b.models.usd &&
+         !b.models.tokens;
+}
+
+// Empty if a budget ends the search.
+std::string endless_words(const Budget& budget) {
+  if (!is_endless(budget)) return "";
+  return fmt::format(
+      "no budget: it goes on until it is stopped (Ctrl-C, `{} stop`); --set budget.wall=2h would end it",
+      called_as());
 }
 
 }  // namespace
@@ -60,6 +74,8 @@ int run_command(const Arguments& arguments) {
   const Config config = load_config(found, overrides, installation_of(installation));
   check_choices(config, {found});
   check_programs(config, installation, {found});
+  check_memory(config, {found});
+  for (const std::string& limit : limit_warnings()) notify("Warning: {}.\n", limit);
   ContenderTrials trials(installation);
   if (!print_systemd)
     for (const ContenderWarning& warning : contender_warnings(config, installation, {found}, trials))
@@ -68,6 +84,9 @@ int run_command(const Arguments& arguments) {
     const std::vector<WorkersOf> workers = check_launchers(config, installation, {found}, output);
     nlohmann::json facts = check_sources(config, output);
     if (!workers.empty()) facts["workers"] = workers;
+    facts["endless"] = is_endless(config.budget);
+    if (const std::string endless = endless_words(config.budget); !endless.empty())
+      output.line("  " + endless);
     output.facts(facts);
     output.line(fmt::format("The configuration is valid. To check that this machine can run it: {} doctor",
                             called_as()));
@@ -108,6 +127,7 @@ int run_command(const Arguments& arguments) {
     notify("Searching: {}\n  task {}, target {}, workloads {}, {} seed{}\n  record {}\n", config.name,
            task_name_of(config.task_folder), name_of(config.target), config.workloads, config.seeds.size(),
            config.seeds.size() == 1 ? "" : "s", as_typed(folder));
+    if (const std::string endless = endless_words(config.budget); !endless.empty()) notify("  {}\n", endless);
   };
   // Whether the GPU works is only known after the first event, so nothing about it is printed before.
   bool announced = config.target->on_host;

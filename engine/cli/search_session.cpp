@@ -12,6 +12,7 @@
 #include "engine/config/duration.hpp"
 #include "engine/export/bundle.hpp"
 #include "engine/export/target_parts.hpp"
+#include "engine/store/recorded_run.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
@@ -100,12 +101,17 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
     const bool beside = fresh && std::ranges::any_of(confirmed->workloads, [](const WorkloadResult& w) {
                           return !w.ratios.empty();
                         });
-    if (const auto& shown = fresh ? confirmed : searched)
+    if (const auto& shown = fresh ? confirmed : searched) {
       output.line(fmt::format("\n  {}:\n{}",
                               fresh ? "confirmed in a fresh process" +
                                           std::string(beside ? ", interleaved with the contenders" : "")
                                     : "measured during the search",
                               evaluation_table(*shown, "  ")));
+      const Config config =
+          recorded_config(record.facts().config_yaml, RunFolder(folder), {}, runtime.installation);
+      for (const BeyondMemory& each : beyond_memory_in(record.facts().environment, config, *shown))
+        output.line("  " + each.words());
+    }
   }
 
   switch (outcome.stop) {

@@ -11,8 +11,10 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
+#include "engine/cli/search_session.hpp"
 #include "engine/export/tables.hpp"
 #include "engine/store/exchanges.hpp"
+#include "engine/store/recorded_run.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/plain_text.hpp"
@@ -25,13 +27,26 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-void print_evaluation(const Evaluation& e, const Output& output) {
+// A record shows what it holds, whatever became of its task.
+std::vector<BeyondMemory> beyond_memory_of(const Record& record, const fs::path& folder,
+                                           const Evaluation& evaluation) {
+  try {
+    const auto config = recorded_config(record.facts().config_yaml, RunFolder(folder), {},
+                                        installation_of(find_installation()));
+    return beyond_memory_in(record.facts().environment, config, evaluation);
+  } catch (const InputError&) {
+    return {};
+  }
+}
+
+void print_evaluation(const Evaluation& e, const std::vector<BeyondMemory>& beyond, const Output& output) {
   if (e.measured())
     output.line(fmt::format("\nMeasured: {:.4g} {}\n{}", e.fitness, e.unit, evaluation_table(e, "  ")));
   else
     output.line(fmt::format("\nRejected at {}: {}", name_of(e.stage), e.reason));
   if (const std::string exactness = exactness_table(e, "  "); !exactness.empty())
     output.line("\n" + exactness);
+  for (const BeyondMemory& each : beyond) output.line(each.words());
   if (e.checked) output.line(checked_words(*e.checked));
   if (e.coverage) output.line(e.coverage->text());
   if (!e.diagnostics.empty()) output.line(e.diagnostics);
@@ -230,6 +245,7 @@ int show_command(const Arguments& arguments) {
     std::tie(run, text) = *both;
   }
   const Record record = open_run(find_installation(), run);
+  const fs::path folder = find_run(find_installation(), run);
   if (prompt) return show_prompt(record, text, output, as_json);
   const IndividualId id = find_individual(record, text);
   const std::string source = record.source(id);
@@ -271,7 +287,7 @@ int show_command(const Arguments& arguments) {
       fmt::format("#{}  {}  {}", id, short_id(row.individual.variant_id), descent_of(row.individual)));
   output.line("Configuration: " + configuration_text(row.individual.configuration));
   if (evaluation)
-    print_evaluation(*evaluation, output);
+    print_evaluation(*evaluation, beyond_memory_of(record, folder, *evaluation), output);
   else
     output.line("\nNot evaluated yet.");
   for (const DuelRow& duel : record.duels(id))
@@ -298,7 +314,7 @@ int show_command(const Arguments& arguments) {
   if (confirmation) {
     output.line(confirmation->measured() ? "\nConfirmed in a fresh process with new inputs:"
                                          : "\nFailed confirmation in a fresh process with new inputs:");
-    print_evaluation(*confirmation, output);
+    print_evaluation(*confirmation, beyond_memory_of(record, folder, *confirmation), output);
   }
   if (profile) output.line("\nProfile\n" + report_text(*profile, before ? &*before : nullptr));
   output.line("\nDescent");

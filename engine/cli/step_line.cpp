@@ -11,7 +11,7 @@
 namespace cultivar {
 namespace {
 
-constexpr std::size_t kWidth = 100;
+constexpr std::size_t kWidth = 100;  // of what is not shown on a terminal
 constexpr auto kRedrawn = std::chrono::seconds(1), kTold = std::chrono::seconds(10);
 
 }  // namespace
@@ -39,8 +39,9 @@ void StepLine::show(std::string text) {
 void StepLine::draw() {
   last_ = Clock::now();
   const double taken = in_seconds(last_ - began_);
-  const std::string what = plain_line(text_, kWidth);
-  const std::string line = taken < 1.0 ? what : fmt::format("{} ({})", what, duration(taken));
+  const std::string time = taken < 1.0 ? "" : fmt::format(" ({})", duration(taken));
+  const std::size_t room = terminal_ ? terminal_width() - time.size() - 5 : kWidth;  // with the mark of a cut
+  const std::string line = plain_line(text_, room) + time;
   notify("{}{}{}", terminal_ ? "\r\033[K" : "", line, terminal_ ? "" : "\n");
   std::fflush(stderr);
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/installation_paths.hpp"
+#include "engine/cli/interrupt.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/cli/search_session.hpp"
@@ -15,10 +19,35 @@
 #include "engine/store/run_lock.hpp"
 #include "engine/store/similar_idea.hpp"
 #include "engine/store/summary.hpp"
+#include "evaluators/system/clock.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
+namespace {
+
+// The number that a running search gives a submission, once it has taken the file out of the inbox; nullopt:
+// it has not within some seconds, or has refused the file.
+std::optional<IndividualId> number_of(const Record& record, const std::filesystem::path& waiting,
+                                      const std::string& source, const std::string& note) {
+  constexpr double kPatience = 5.0;
+  const Clock::time_point deadline = deadline_in(kPatience);
+  std::error_code none;
+  while (std::filesystem::exists(waiting, none)) {
+    if (Clock::now() >= deadline || interrupted()) return std::nullopt;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  std::optional<IndividualId> number;
+  record.each_individual([&](const IndividualRow& row) {
+    const Descent& descent = row.individual.descent;
+    if (descent.origin == Origin::submission && descent.note == note &&
+        record.source(row.individual.id) == source)
+      number = row.individual.id;
+  });
+  return number;
+}
+
+}  // namespace
 
 int submit_command(const Arguments& arguments) {
   std::string run, file, note;
@@ -63,12 +92,23 @@ int submit_command(const Arguments& arguments) {
     }
   }();
   const std::string similar = similar_earlier(record, source, parents.empty() ? 0 : parents.front());
-  output.facts({{"run", folder.string()}, {"waiting", waiting.string()}, {"similar", similar}});
+  const bool running = RunLock::holder(RunFolder(folder)).has_value();
+  const auto number = running ? number_of(record, waiting, source, note) : std::nullopt;
+  output.facts({{"run", folder.string()},
+                {"waiting", waiting.string()},
+                {"individual", number ? nlohmann::json(*number) : nlohmann::json()},
+                {"similar", similar}});
   if (!similar.empty()) output.line(similar + "It is evaluated all the same.");
-  if (RunLock::holder(RunFolder(folder))) {
+  if (number) {
+    output.line(fmt::format(
+        "It is #{0}. The running search compiles and checks it; `{1} show {2} {0}` shows what came of it.",
+        *number, called_as(), as_typed(folder)));
+    return 0;
+  }
+  if (running) {
     output.line(
-        "Its manifest is valid. The running search picks it up within a second, compiles and checks it; then "
-        "`status` and `lineage` show it.");
+        "Its manifest is valid. The running search picks it up, compiles and checks it; then `status` and "
+        "`lineage` show it.");
     return 0;
   }
   const std::string more = twice_what_is_spent(summary_of(record));

@@ -11,6 +11,7 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/config_checks.hpp"
 #include "engine/cli/interrupt.hpp"
+#include "engine/cli/machine_limits.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/cli/progress_line.hpp"
@@ -143,8 +144,10 @@ Ended run_all(const std::vector<const SuiteTask*>& tasks, const fs::path& folder
     remaining.begins(step.seconds_left);
     const SuiteTaskEnd end = [&] {
       ProgressLine line(verbose, [&](const Progress& progress) {
-        return fmt::format("{} | {} | the suite: about {} left", place, words_of(progress),
-                           duration(remaining.seconds(progress)));
+        std::vector<ProgressField> fields = fields_of(progress);
+        fields.insert(fields.begin(), {place, 1});
+        fields.push_back({fmt::format("the suite: about {} left", duration(remaining.seconds(progress))), 0});
+        return fields;
       });
       return take_step(task, step, folder / task.name, runtime, line.callbacks(), interrupted());
     }();
@@ -210,10 +213,13 @@ int suite_command(const Arguments& arguments) {
   ContenderTrials trials(installation);
   std::set<std::string> warned;
   if (!only_table)
+    for (const std::string& limit : limit_warnings()) notify("Warning: {}.\n", limit);
+  if (!only_table)
     for (const SuiteTask* task : tasks) {
       const ConfigPlace place{found, static_cast<std::size_t>(task - suite.tasks.data())};
       check_choices(task->config, place);
       check_programs(task->config, installation, place);
+      check_memory(task->config, place);
       for (const ContenderWarning& warning : contender_warnings(task->config, installation, place, trials))
         if (warned.insert(warning.text).second) notify("Warning: {}: {}\n", warning.place, warning.text);
     }

@@ -6,6 +6,7 @@
 
 #include <charconv>
 
+#include "engine/cli/machine_limits.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
@@ -101,7 +102,7 @@ Workbench::Workbench(const InstallationPaths& installation, const Task& task, Ta
     : task_(task),
       target_(target.kind),
       facts_(target.kind->stand_in_facts(target.cores)),
-      device_(service_options(installation, task, target)),
+      device_((require_limits(), service_options(installation, task, target))),
       compiler_(service_options(installation, task, for_its_device(target, device_, runs))),
       on_interrupt_([this] {
         compiler_.interrupt();

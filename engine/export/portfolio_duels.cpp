@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "engine/config/duration.hpp"
 #include "engine/config/sampling.hpp"
@@ -253,6 +254,27 @@ class PortfolioDuels {
 };
 
 }  // namespace
+
+PortfolioWork portfolio_work(const Record& record, const Config& config, const PortfolioSettings& settings,
+                             const KernelPortfolio& so_far) {
+  const IndividualId best = record.best().value_or(0);
+  const auto& workloads = config.task->workloads(config.workloads)->workloads;
+  const bool goes_on = so_far.best == best;
+  PortfolioWork work;
+  std::set<IndividualId> kernels;
+  for (const SpecialistCandidate& candidate :
+       specialist_candidates(record, best, settings.each, settings.without)) {
+    if (goes_on && so_far.duel_of(candidate.kernel, workloads.at(candidate.workload).name)) continue;
+    ++work.duels;
+    if (!record.confirmation(candidate.kernel)) kernels.insert(candidate.kernel);
+  }
+  work.duel_seconds =
+      std::min(settings.max_seconds, static_cast<double>(work.duels) * config.gate.max_device_seconds);
+  work.confirmations = std::min(kernels.size(), settings.kernels - 1);
+  if (const auto before = record.confirmation(best))
+    work.each_confirmation_s = before->check_seconds + before->measure_seconds + before->compile_seconds;
+  return work;
+}
 
 Expected<KernelPortfolio> decide_portfolio(const Record& record, const Config& config, Evaluator& evaluator,
                                            const PortfolioSettings& settings,

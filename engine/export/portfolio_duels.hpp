@@ -30,6 +30,14 @@ struct PortfolioProgress {
   std::function<void(const KernelPortfolio&)> keep = [](const KernelPortfolio&) {};
 };
 
+// What is to be done, before it begins. Kernels that win on one workload may bring a few duels more.
+struct PortfolioWork {
+  std::size_t duels = 0, confirmations = 0;              // the latter: at most
+  double duel_seconds = 0.0, each_confirmation_s = 0.0;  // the former: all of them, at most; 0: unknown
+};
+PortfolioWork portfolio_work(const Record&, const Config&, const PortfolioSettings&,
+                             const KernelPortfolio& so_far = {});
+
 // Reads the record only. The probability that any kernel is called faster than the best on a workload where
 // it gains no more than the gate's min_gain is at most the run's gate.alpha: all duels share it equally.
 // `tell` is told what is being done, as text for people. An Error if the run has no best kernel, its device

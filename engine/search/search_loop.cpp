@@ -317,10 +317,15 @@ std::string SearchLoop::momentary() const {
   std::optional<Momentary::Closing> closing;
   if (phase_ == Phase::closing) closing = {outcome_->reason, unix_now() + grace_left()};
   std::optional<DuelNow> duel;
-  for (const auto& entry : pipeline_.board().entries())
+  std::string doing = step();
+  for (const auto& entry : pipeline_.board().entries()) {
     if (entry.doing == InFlight::Doing::duel) duel = {entry.id, breeding_.incumbent(), entry.note};
+    if (entry.doing == InFlight::Doing::confirmation)
+      doing = fmt::format("#{} is being confirmed{} ({:.0f} s)", entry.id,
+                          entry.note.empty() ? "" : ": " + entry.note, seconds_since(entry.since));
+  }
   return to_body({static_cast<std::int64_t>(challengers), faults_.pause(), parts_.evaluator.pools(),
-                  std::move(closing), std::move(duel), step()});
+                  std::move(closing), std::move(duel), std::move(doing)});
 }
 
 std::string SearchLoop::step() const {

@@ -6,6 +6,7 @@
 
 #include "engine/config/duration.hpp"
 #include "engine/store/askings.hpp"
+#include "evaluators/timing/roofline.hpp"
 
 namespace cultivar {
 
@@ -69,7 +70,7 @@ std::string reason_of(const Intervention& i) {
     case Trigger::unprofitable:
       return fmt::format("{:.0f} proposals of {} without a gain", i.seen, i.subject);
     case Trigger::roofline:
-      return fmt::format("the best is at {:.0f} % of the roofline", 100.0 * i.seen);
+      return fmt::format("the best is at {} of the roofline", share_in_words(i.seen));
   }
   return {};
 }

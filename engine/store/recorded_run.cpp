@@ -61,6 +61,14 @@ double roofline_in(const nlohmann::json& environment, const Config& config) {
   return workloads > 0 ? std::exp(logs / workloads) : 0.0;
 }
 
+std::vector<BeyondMemory> beyond_memory_in(const nlohmann::json& environment, const Config& config,
+                                           const Evaluation& evaluation) {
+  const nlohmann::json devices = environment.value("devices", nlohmann::json::array());
+  if (devices.empty() || !devices.front().contains("ceilings")) return {};
+  return beyond_memory(*config.task, config.task->workloads(config.workloads)->workloads, evaluation,
+                       ceilings_in(devices.front()), facts_in(environment), config.target);
+}
+
 namespace {
 
 template <class Change>

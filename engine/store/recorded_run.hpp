@@ -9,6 +9,7 @@
 #include "engine/config/config.hpp"
 #include "engine/store/run_folder.hpp"
 #include "evaluators/targets/ceilings.hpp"
+#include "evaluators/timing/roofline.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
@@ -21,6 +22,10 @@ Facts facts_in(const nlohmann::json& environment);
 
 // The fitness of a kernel at the peaks that were measured on the first device; 0: unknown.
 double roofline_in(const nlohmann::json& environment, const Config&);
+
+// The times of an evaluation in which the first device's memory could not have delivered the bytes.
+std::vector<BeyondMemory> beyond_memory_in(const nlohmann::json& environment, const Config&,
+                                           const Evaluation&);
 
 // A configuration as it is recorded, its paths relative to the run folder, which may be moved; and back.
 Config relative_to(const RunFolder&, Config);

@@ -126,6 +126,23 @@ class Measuring {  // requires a site with a stock
   std::set<std::string> unusable_;  // contenders that do not load; each is reported once
 };
 
+// A confirmation takes a minute or two: what it says of itself begins with how far it is.
+class ConfirmationSteps {
+ public:
+  ConfirmationSteps(const EvaluateRequest& request, Announce told) : told_(std::move(told)) {
+    count_ = request.workloads.empty() ? 9 : request.checks_only ? 10 : 11;
+  }
+  void next() { step_ = std::min(step_ + 1, count_); }
+  void tell(Activity doing) const {
+    doing.text = fmt::format("step {} of {}: {}", step_, count_, doing.text);
+    told_(doing);
+  }
+
+ private:
+  Announce told_;
+  int step_ = 0, count_ = 0;
+};
+
 }  // namespace
 
 std::string machine_code(const Task& task, const Compiled& compiled, const std::vector<Workload>& workloads) {
@@ -140,6 +157,9 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
   const std::uint64_t seed = request.seed != 0 ? request.seed : secret_seed();
   CascadeSite site = given;
   if (!site.stock) site.stock = std::make_shared<TimingStock>();
+  ConfirmationSteps steps(request, given.progress);
+  if (request.stop_after >= Stage::confirm)
+    site.progress = [&steps](const Activity& doing) { steps.tell(doing); };
   site.stock->stretches->renew(derive_seed(seed, "stretches"));
   Evaluation evaluation;
   evaluation.input_seed = seed;
@@ -182,6 +202,7 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
                    .check_builds = repeated});
   Clock::time_point start = Clock::now();
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism, Stage::edge}) {
+    steps.next();
     if (request.small_shapes && stage != Stage::smoke && stage != Stage::edge) continue;
     auto wrong = checker.run_stage(stage, request.variant, seed, site.progress);
     if (!wrong && stage == Stage::stress && !request.small_shapes)
@@ -210,6 +231,7 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
                       .awaited = request.stop_after >= Stage::confirm,
                       .check_builds = repeated});
     std::uint64_t shape = 0;
+    steps.next();
     for (const Workload& w : request.workloads) {
       site.progress({Stage::measure, {}, fmt::format("measure {}: every row", w.name)});
       const std::uint64_t own = derive_seed(seed, "every row", shape++);
@@ -224,6 +246,7 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
       // The stage `determinism` has a small shape; what happens only in large ones shows here.
       const std::uint64_t own = derive_seed(seed, "determinism of a timed workload");
       const Workload& w = request.workloads[own % request.workloads.size()];
+      steps.next();
       site.progress({Stage::determinism, {}, fmt::format("determinism {}", w.name)});
       auto wrong = thorough.check_determinism(request.variant, w, own);
       evaluation.check_seconds += seconds_since(start);
@@ -232,6 +255,7 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     }
   }
   Measuring measuring(site, request, seed);
+  if (!request.checks_only && !request.workloads.empty()) steps.next();
   std::vector<double> values;
   for (std::size_t i = 0; i < request.workloads.size() && !request.checks_only; ++i) {
     auto wrong = measuring.measure(i, evaluation);
@@ -245,6 +269,7 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
 
   // The checks above used the seeds of this (fresh) process. What is left are the shapes that no search uses.
   start = Clock::now();
+  steps.next();
   std::uint64_t index = 0;
   const std::vector<Workload> holdout =
       request.holdout.empty() ? holdout_workloads(site.task, request.variant.variant) : request.holdout;
@@ -254,9 +279,11 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     if (auto wrong = checker.check(Stage::confirm, request.variant, w, derive_seed(seed, "confirm", index++)))
       return rejected(*wrong);
   }
+  steps.next();
   auto wrong = check_unreached_blocks(checker, check_builds, site, request, derive_seed(seed, "unreached"));
   evaluation.coverage = check_builds.coverage();
   if (!wrong) {
+    steps.next();
     site.progress({Stage::confirm, {}, "confirm beyond 2^31 elements"});
     LargeCheck large = check_large(site, request.variant, derive_seed(seed, "large"));
     evaluation.largest_elements = large.elements;

@@ -22,9 +22,11 @@ std::string headline_of(const Profile& p) {
   std::string text =
       fmt::format("{} on {}: {}, {:.4g} {}", p.name, p.workload, time_words(p.median_us), p.value, p.unit);
   if (p.floor_us() <= 0.0) return text;
-  text += fmt::format("; {:.0f} % of this device's measured peak (at peak rate the {} would take {}",
-                      100.0 * p.floor_us() / p.median_us, p.flops_us >= p.bytes_us ? "arithmetic" : "bytes",
-                      time_words(p.floor_us()));
+  const double share = p.floor_us() / p.median_us;
+  text += share <= 1.0 ? fmt::format("; {:.0f} % of this device's measured peak", 100.0 * share)
+                       : std::string("; faster than this device's measured peak");
+  text += fmt::format(" (at peak rate the {} would take {}",
+                      p.flops_us >= p.bytes_us ? "arithmetic" : "bytes", time_words(p.floor_us()));
   if (p.flops_us > 0.0 && p.bytes_us > 0.0)
     text += fmt::format(", the {} {}", p.flops_us >= p.bytes_us ? "bytes" : "arithmetic",
                         time_words(std::min(p.flops_us, p.bytes_us)));

@@ -22,6 +22,7 @@
 #include <thread>
 
 #include "evaluators/system/guardian.hpp"
+#include "evaluators/system/resource_limits.hpp"
 
 namespace cultivar {
 namespace {
@@ -87,7 +88,7 @@ struct Launch {
   int standard[3] = {-1, -1, -1};
   const int* descriptors = nullptr;  // all above the range to which they are moved
   int descriptor_count = 0;
-  const std::pair<int, std::size_t>* limits = nullptr;
+  const std::pair<int, std::size_t>* limits = nullptr;  // none above what is in force
   std::size_t limit_count = 0;
   const FileAccessRules* walls = nullptr;
   Privileges privileges = Privileges::kept;
@@ -229,7 +230,12 @@ std::string signal_name(int number) {
 }
 
 std::string ExitStatus::describe() const {
-  return signal != 0 ? "killed by " + signal_name(signal) : fmt::format("exited with {}", code);
+  if (signal == 0) return fmt::format("exited with {}", code);
+  const auto limit = limit_in_force(RLIMIT_CPU);
+  if (!limit || user_s + system_s + 1.0 < static_cast<double>(*limit))
+    return "killed by " + signal_name(signal);
+  return fmt::format("killed by {}, after the {} of processor time that this shell allows",
+                     signal_name(signal), limit_in_words(RLIMIT_CPU, RLIM_INFINITY));
 }
 
 // Shared by the ChildProcess and its watcher. The watcher is the thread that forks, because the kernel sends
@@ -315,10 +321,11 @@ Expected<ChildProcess> ChildProcess::spawn(const ProcessOptions& options) {
       !err.open())
     return failure(what, "cannot create a pipe: " + last_error());
 
+  const int first_free = 3 + static_cast<int>(options.descriptors.size());
   std::vector<int> moved;  // numbers above their final ones, so that no dup2 overwrites a later one
   std::vector<Descriptor> keep;
   for (const int fd : options.descriptors) {
-    keep.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 100));
+    keep.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, first_free));
     if (keep.back().fd < 0)
       return failure(what, "cannot duplicate a descriptor for the child: " + last_error());
     moved.push_back(keep.back().fd);
@@ -327,8 +334,9 @@ Expected<ChildProcess> ChildProcess::spawn(const ProcessOptions& options) {
   int standard[3] = {options.pipe_input ? in.read.fd : null.fd,
                      options.pipe_output ? out.write.fd : err.write.fd, err.write.fd};
   for (int& fd : standard) {
-    keep.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 100));
+    keep.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, first_free));
     fd = keep.back().fd;
+    if (fd < 0) return failure(what, "cannot duplicate a descriptor for the child: " + last_error());
   }
 
   Launch launch;
@@ -341,8 +349,10 @@ Expected<ChildProcess> ChildProcess::spawn(const ProcessOptions& options) {
   std::copy(standard, standard + 3, launch.standard);
   launch.descriptors = moved.data();
   launch.descriptor_count = static_cast<int>(moved.size());
-  launch.limits = options.limits.data();
-  launch.limit_count = options.limits.size();
+  std::vector<std::pair<int, std::size_t>> limits = options.limits;
+  for (auto& [resource, limit] : limits) limit = within_limit_in_force(resource, limit);
+  launch.limits = limits.data();
+  launch.limit_count = limits.size();
   launch.walls = options.walls;
   launch.privileges = options.privileges;
   launch.expendable = options.expendable;

@@ -59,6 +59,43 @@ double least_run_seconds(const Task& task, const Workload& workload, const Ceili
   return target->on_host || !(work > 0.0) ? work : work + ceilings.handshake_s;
 }
 
+std::string BeyondMemory::words() const {
+  return fmt::format(
+      "{}: {:.4g} GB/s is {:.2g} times what this device's memory delivers ({:.3g} GB/s): the kernel probably "
+      "does not read all of its input, and is slower on inputs of which it must read more; or cost.bytes of "
+      "the task is too high",
+      workload, bytes_per_second * 1e-9, times(), of_memory * 1e-9);
+}
+
+std::optional<BeyondMemory> beyond_memory(const Task& task, const Workload& workload,
+                                          const Ceilings& ceilings, const Facts& facts, Target target,
+                                          double seconds) {
+  // On a GPU outputs, and inputs that fit, may stay in the cache; on the host each run begins with cold ones.
+  const double bytes = task.bytes(workload);
+  const double floor = target->on_host
+                           ? bytes / std::max(cold_rate(ceilings, bytes), ceilings.bytes_per_second)
+                           : timed_roofline(task, workload, ceilings, facts, target).bytes_seconds;
+  if (!(ceilings.bytes_per_second > 0.0) || !(seconds > 0.0) || seconds * kRooflineMargin >= floor)
+    return std::nullopt;
+  return BeyondMemory{workload.name, bytes / seconds, bytes / floor};
+}
+
+std::vector<BeyondMemory> beyond_memory(const Task& task, const std::vector<Workload>& workloads,
+                                        const Evaluation& evaluation, const Ceilings& ceilings,
+                                        const Facts& facts, Target target) {
+  std::vector<BeyondMemory> found;
+  for (const WorkloadResult& result : evaluation.workloads)
+    for (const Workload& workload : workloads)
+      if (workload.name == result.workload)
+        if (auto one = beyond_memory(task, workload, ceilings, facts, target, result.median_us * 1e-6))
+          found.push_back(std::move(*one));
+  return found;
+}
+
+std::string share_in_words(double of_peak) {
+  return of_peak > 1.0 ? "over 100 %" : fmt::format("{:.0f} %", 100.0 * of_peak);
+}
+
 std::string cold_rates_in_words(const std::vector<ColdRate>& cold) {
   std::string words;
   for (const ColdRate& rate : cold)

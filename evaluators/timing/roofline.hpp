@@ -30,6 +30,21 @@ Roofline timed_roofline(const Task&, const Workload&, const Ceilings&, const Fac
 double least_run_seconds(const Task&, const Workload&, const Ceilings&, const Facts&, Target);
 // "24 GB/s of 8 MiB, 23 of 32 MiB": what Ceilings::cold says; empty if nothing was measured.
 std::string cold_rates_in_words(const std::vector<ColdRate>&);
+// A time in which the memory could not have delivered the bytes of the workload, with the margin above. The
+// kernel may be right: one that need not read all of some inputs is faster on these.
+struct BeyondMemory {
+  std::string workload;
+  double bytes_per_second = 0.0, of_memory = 0.0;
+  double times() const { return bytes_per_second / of_memory; }
+  std::string words() const;  // with the likely reason
+};
+std::optional<BeyondMemory> beyond_memory(const Task&, const Workload&, const Ceilings&, const Facts&, Target,
+                                          double seconds);
+// Of those of an evaluation.
+std::vector<BeyondMemory> beyond_memory(const Task&, const std::vector<Workload>&, const Evaluation&,
+                                        const Ceilings&, const Facts&, Target);
+// "75 %"; "over 100 %", because a peak is only the highest rate that was measured.
+std::string share_in_words(double of_peak);
 bool impossibly_fast(const Roofline&, double seconds);
 // The same for a device. If a time looks impossible, the ceilings are measured again before it is reported.
 // Returns why the time is impossible; nullopt if it is possible.

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -18,6 +20,7 @@
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/cores.hpp"
+#include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/worker/contender_trial.hpp"
 #include "evaluators/worker/frame.hpp"
@@ -83,9 +86,22 @@ class Worker {
       return trouble({ErrorKind::failed, "contender " + e.contender(), e.what()}, e.contender());
     } catch (const MissingError& e) {
       return trouble(Error{ErrorKind::missing, "", e.what()});
+    } catch (const std::bad_alloc&) {
+      return out_of_memory(request.at("request").get<std::string>());
     } catch (const std::exception& e) {
       return trouble(request.at("request").get<std::string>(), e.what());
     }
+  }
+
+  // An evaluation is repeated as after other faults of the machine; what can never fit, the engine has not
+  // asked for (judge/memory_need.hpp).
+  Json out_of_memory(const std::string& kind) {
+    const Activity last = last_said();
+    const std::string words =
+        fmt::format("the system gave {} no more memory, at {}{}", program_, memory_limit_of_a_process().words,
+                    last.text.empty() ? "" : "; last activity: " + last.text);
+    if (kind != "evaluate") return trouble(kind, words);
+    return {{"answer", host_rejection(last.stage.value_or(Stage::smoke), HostFault::out_of_memory, words)}};
   }
 
   Json dispatch(const Json& request) {
@@ -240,6 +256,7 @@ int serve(const WorkerParts& parts, int argc, char** argv) {
   }
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
+  ::signal(SIGXFSZ, SIG_IGN);  // memory beyond a limit of file sizes is an error, not a death
   if (cores > 0) stay_on_cores(cores);
   // Beside a separate device all workers run at once: one that times must not wait for a core, and a compiler
   // may. Without permission to raise the priority, some samples do not count.

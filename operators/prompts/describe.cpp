@@ -414,7 +414,8 @@ std::string describe_measurements(const Evaluation& evaluation, const std::vecto
     words += fmt::format("| {} | {} | {} - {} | {:.4g} {} |", row->workload, time_of(row->median_us),
                          time_of(row->q1_us), time_of(row->q3_us), row->value, row->unit);
     if (floors)
-      words += fmt::format(" {:.0f} % |", row->median_us > 0.0 ? 100.0 * floors_us[i] / row->median_us : 0.0);
+      words +=
+          fmt::format(" {} |", share_in_words(row->median_us > 0.0 ? floors_us[i] / row->median_us : 0.0));
     for (const Reference& reference : references) {
       const double other = i < reference.values.size() ? reference.values[i] : 0.0;
       words += other > 0.0 ? fmt::format(" {:.3f}x", row->value / other) : std::string(" -");

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/system/plain_text.hpp"
@@ -226,19 +227,18 @@ void PromptWriter::add_standing() {
                          gain_words(won->all));
   const auto best = s_.record_view.evaluation(s_.incumbent);
   if (best && floors_us_.size() == s_.workloads.size()) {
-    const double fitness = s_.archive.fitness(s_.incumbent);
-    const double pace = fitness > 0.0 && best->fitness > 0.0 ? best->fitness / fitness : 1.0;
-    double least = 1.0, most = 0.0;
+    double least = std::numeric_limits<double>::infinity(), most = 0.0;  // as in its table
     for (std::size_t i = 0; i < s_.workloads.size(); ++i)
       for (const WorkloadResult& row : best->workloads)
         if (row.workload == s_.workloads[i].name && row.median_us > 0) {
-          const double share = floors_us_[i] / row.median_us / pace;
+          const double share = floors_us_[i] / row.median_us;
           least = std::min(least, share);
           most = std::max(most, share);
         }
     if (most > 0)
-      words += fmt::format(" {} reaches {:.0f} to {:.0f} % of the device's measured peak.",
-                           subject_ == s_.incumbent ? "It" : "The best", 100 * least, 100 * most);
+      words += fmt::format(" {} reaches {} to {} of the device's measured peak.",
+                           subject_ == s_.incumbent ? "It" : "The best", share_in_words(least),
+                           share_in_words(most));
   }
   for (const auto& [name, ratios] : s_.record_view.contenders()) {
     double least = 1e300, most = 0.0;

@@ -64,6 +64,51 @@ BOOST_AUTO_TEST_CASE(who_is_notified_must_exist) {
   BOOST_TEST(!contains(set.out, "CULTIVAR_TEST_HOOK"), set.out);
 }
 
+BOOST_AUTO_TEST_CASE(a_search_without_a_budget_is_said_to_be_endless) {
+  const auto limited = run("");
+  BOOST_TEST(limited.exit == 0, limited.err);
+  BOOST_TEST(!contains(limited.out, "no budget"), limited.out);
+  const auto endless = run("", {"--check", "--set", "budget.evaluations=0"});
+  BOOST_TEST(endless.exit == 0, endless.err);
+  BOOST_TEST(contains(endless.out, "no budget: it goes on until it is stopped"), endless.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_workload_that_no_memory_holds_is_refused_before_anything_is_allocated) {
+  set_own_workloads(path(), "      - {R: 2000000, C: 2000000}\n");
+  const auto checked = run("");
+  BOOST_TEST(checked.exit == 2, checked.out);
+  BOOST_TEST(contains(checked.err, "workload R2000000_C2000000_f32 needs at least "), checked.err);
+  BOOST_TEST(contains(checked.err, " GiB of memory ("), checked.err);
+  const auto evaluated =
+      cultivar_in(path(), {"evaluate", "rms_norm", "rms_norm/seeds/plain.cpp", "--workloads", "small"});
+  BOOST_TEST(evaluated.exit == 2, evaluated.out);
+  BOOST_TEST(contains(evaluated.err, "workload R2000000_C2000000_f32 needs at least "), evaluated.err);
+}
+
+BOOST_AUTO_TEST_CASE(limits_of_the_shell_are_told_and_respected) {
+  const auto under = [&](const std::string& limit, const std::string& words) {
+    std::string command = "ulimit " + limit + "; exec";
+    for (const std::string& word : cultivar_command({})) command += " " + word;
+    return run_command({"sh", "-c", command + " " + words},
+                       {.folder = path(),
+                        .environment = {{"CULTIVAR_CACHE", path() / ("cache" + limit.substr(1, 1))}},
+                        .deadline_s = 120.0});
+  };
+  const auto few = under("-n 100", "run search.yaml --check");
+  BOOST_TEST(few.exit == 2, few.out);
+  BOOST_TEST(contains(few.err, "this shell allows 100 open files; Cultivar needs 128 (ulimit -n)"), few.err);
+  const auto brief = under("-t 40", "run search.yaml --check");
+  BOOST_TEST(brief.exit == 0, brief.err);
+  BOOST_TEST(contains(brief.err, "Warning: this shell allows each process 40 s of processor time"),
+             brief.err);
+  // Lower than what compilers would get otherwise, and enough.
+  for (const char* limit : {"-v 4000000", "-t 40", "-f 1000000"}) {
+    const auto smoke =
+        under(limit, "evaluate rms_norm rms_norm/seeds/plain.cpp --workloads small --stop-after smoke");
+    BOOST_TEST(smoke.exit == 0, limit << smoke.err);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_launcher_is_shown_as_a_shell_takes_it_with_the_time_that_it_took) {
   const auto result =
       run("", {"--check", "--set", "evaluation.launcher=[sh, -c, \"echo no room >&2; exit 1\"]"});

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,8 @@
 #include <thread>
 #include <utility>
 
+#include "evaluators/system/memory_limit.hpp"
+#include "evaluators/system/resource_limits.hpp"
 #include "evaluators/targets/target.hpp"
 
 #if defined(__x86_64__)
@@ -71,8 +74,11 @@ Expected<SharedMemory> SharedMemory::create(const char* name, std::size_t bytes)
   memory.bytes_ = std::max(rounded(bytes, page()), page());
   memory.descriptor_ = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   const auto trouble = [&] {
+    const int why = errno;
+    const std::string limit =
+        why == EFBIG ? "; the limit is " + limit_in_words(RLIMIT_FSIZE, RLIM_INFINITY) : "";
     return failure("share memory with the sandbox process",
-                   fmt::format("{} bytes: {}", memory.bytes_, std::strerror(errno)));
+                   fmt::format("{} bytes: {}{}", memory.bytes_, std::strerror(why), limit));
   };
   if (memory.descriptor_ < 0 || ::ftruncate(memory.descriptor_, static_cast<off_t>(memory.bytes_)) != 0)
     return trouble();
@@ -115,15 +121,13 @@ Expected<Arena> Arena::create(const Plan& plan, std::uint64_t seed, std::span<co
   for (const Repetition& each : repetitions)
     arena.buffers_.at(each.buffer).bytes -= each.period * (each.repeats - 1);
   // The candidate chooses the size of a workspace, so it needs a bound.
-  const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page();
-  std::size_t left = memory / 2;
+  const MemoryLimit memory = memory_limit();
+  auto left = static_cast<std::size_t>(memory.bytes / 2.0);
   for (const auto& buffer : arena.buffers_) {
     if (buffer.bytes > left)
-      return failure(
-          "open session",
-          fmt::format("the kernel's buffers need more than half of this machine's {:.1f} GiB of memory; '{}' "
-                      "alone takes {} bytes",
-                      static_cast<double>(memory) / (1 << 30), buffer.name, buffer.bytes));
+      return failure("open session",
+                     fmt::format("the kernel's buffers need more than half of {}; '{}' alone takes {} bytes",
+                                 memory.words, buffer.name, buffer.bytes));
     left -= buffer.bytes;
   }
   arena.seed_ = seed;

@@ -17,6 +17,7 @@
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/process.hpp"
+#include "evaluators/system/resource_limits.hpp"
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/targets/compile_folder.hpp"
@@ -104,10 +105,6 @@ double stack_bytes(const fs::path& folder) {
     }
   }
   return largest;
-}
-
-std::string bytes_in_words(std::size_t bytes) {
-  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
 }
 
 tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string diagnostics,
@@ -236,10 +233,10 @@ struct CpuCompiler::State {
     if (status.signal != 0 || status.code > 128 ||
         log.find("File size limit exceeded") != std::string::npos ||
         log.find("memory exhausted") != std::string::npos || log.find("out of memory") != std::string::npos)
-      return fail(
-          Stage::compile, "the compiler exceeded its limits",
-          fmt::format("The compiler {} ({} of memory, {} MiB of output allowed).\n{}", status.describe(),
-                      bytes_in_words(options.memory_bytes), most_output_bytes >> 20, log));
+      return fail(Stage::compile, "the compiler exceeded its limits",
+                  fmt::format("The compiler {} ({} of memory, {} of output allowed).\n{}", status.describe(),
+                              limit_in_words(RLIMIT_AS, options.memory_bytes),
+                              limit_in_words(RLIMIT_FSIZE, most_output_bytes), log));
     return fail(Stage::compile, first_error(log), log);
   }
 };

@@ -15,6 +15,7 @@
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/process.hpp"
+#include "evaluators/system/resource_limits.hpp"
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/targets/binary_cache.hpp"
 #include "evaluators/targets/compile_folder.hpp"
@@ -194,10 +195,11 @@ struct CudaCompiler::State {
     if (sent_from_outside(status.signal) || sent_from_outside(status.code - 128))
       return fail(HostFault::killed, "NVRTC was killed from outside.\n" + child->captured());
     if (!status.success() && status.code != 1)
-      return fail(Stage::compile, "NVRTC crashed on this source",
-                  fmt::format("NVRTC {} (limits: {:.0f} GiB of memory, {} MiB of output).\n{}{}",
-                              status.describe(), static_cast<double>(options.memory_bytes) / (1 << 30),
-                              most_output_bytes >> 20, child->captured(), output.log));
+      return fail(
+          Stage::compile, "NVRTC crashed on this source",
+          fmt::format("NVRTC {} (limits: {} of memory, {} of output).\n{}{}", status.describe(),
+                      limit_in_words(RLIMIT_AS, options.memory_bytes),
+                      limit_in_words(RLIMIT_FSIZE, most_output_bytes), child->captured(), output.log));
     if (status.code == 1) {
       if (auto verdict = screen_errors(output.log); !verdict.passed())
         return fail(Stage::screen, verdict.reason, cut(verdict.diagnostics, kept_log_bytes));

@@ -26,13 +26,35 @@ BOOST_AUTO_TEST_CASE(a_duel_and_a_confirmation_are_named_while_they_go_on) {
   Progress p;
   p.evaluations = 7, p.measured = 5, p.rejected = {{Stage::compile, 2}};
   p.in_flight = {{8, "tune", InFlight::Doing::compiling},
-                 {3, "seed", InFlight::Doing::confirmation},
+                 {3, "seed", InFlight::Doing::confirmation, 0, "step 4 of 11: determinism R8"},
                  {5, "tune", InFlight::Doing::duel, 2, "14 of at most 2000 pairs, 3.1 of 10 s"}};
   p.elapsed_s = 61.0, p.wall_limit_s = 180.0, p.seconds_left = 119.0;
-  BOOST_TEST(words_of(p) ==
-             "no kernel confirmed yet | 7 evaluated | rejected 2 (compile 2) | 3 in flight, #3 being "
-             "confirmed, #5 in its duel with #2: 14 of at most 2000 pairs, 3.1 of 10 s | 1 min 01 s of 3 min "
-             "00 s, about 1 min 59 s left");
+  BOOST_TEST(
+      words_of(p) ==
+      "no kernel confirmed yet | 7 evaluated | rejected 2 (compile 2) | 3 in flight | "
+      "confirming #3: step 4 of 11: determinism R8 | #5 in its duel with #2: 14 of at most 2000 pairs, "
+      "3.1 of 10 s | 1 min 01 s of 3 min 00 s, about 1 min 59 s left");
+}
+
+BOOST_AUTO_TEST_CASE(where_the_line_is_short_the_best_the_confirmation_and_the_time_left_stay) {
+  Progress p;
+  p.best = 3, p.best_fitness = 101.5, p.unit = "GFLOPS", p.ratio_to_seed = 8.35;
+  p.evaluations = 1600, p.evaluations_per_hour = 954.0;
+  p.rejected = {{Stage::compile, 20}, {Stage::smoke, 31}, {Stage::measure, 2}};
+  p.in_flight = {{8, "tune", InFlight::Doing::compiling},
+                 {1234, "seed", InFlight::Doing::confirmation, 0,
+                  "step 5 of 11: drawn run 12 of 160: R31523_C63432_eps1.9853167032124475e-05_f32"}};
+  p.elapsed_s = 61.0, p.wall_limit_s = 180.0, p.seconds_left = 119.0;
+  const auto shown = [&](std::size_t width) { return line_of(fields_of(p), width); };
+  BOOST_TEST(words_of(p).size() > 200u);
+  for (std::size_t width = 240; width >= 60; --width) {
+    const std::string line = shown(width);
+    BOOST_TEST(line.size() <= width, line);
+    BOOST_TEST(line.starts_with("best 101.5 GFLOPS (#3"), line);
+    BOOST_TEST(line.ends_with(" 1 min 59 s left"), line);
+    if (width >= 79) BOOST_TEST(line.find("confirming #1234: step 5 of 11") != line.npos, line);
+  }
+  BOOST_TEST(shown(10).size() == 10u);
 }
 
 BOOST_AUTO_TEST_CASE(the_step_that_delays_a_search_is_told) {
@@ -42,7 +64,7 @@ BOOST_AUTO_TEST_CASE(the_step_that_delays_a_search_is_told) {
   p.elapsed_s = 31.0;
   BOOST_TEST(
       words_of(p) ==
-      "no kernel measured yet | 0 evaluated | 2 in flight, #1 is being evaluated: sweep R3000 (12 s) | "
+      "no kernel measured yet | 0 evaluated | 2 in flight | #1 is being evaluated: sweep R3000 (12 s) | "
       "31.0 s");
 }
 

@@ -154,6 +154,20 @@ BOOST_FIXTURE_TEST_CASE(a_specialist_is_compared_where_it_was_measured_faster, T
   BOOST_TEST(evaluator.confirmations == (record().confirmation(1) ? 0 : 1));
 }
 
+BOOST_FIXTURE_TEST_CASE(how_much_there_is_to_do_is_known_before_it_begins, TiltedRun) {
+  search();
+  const PortfolioWork work = portfolio_work(record(), config, settings);
+  BOOST_TEST(work.duels == 1u);
+  BOOST_TEST(work.duel_seconds == config.gate.max_device_seconds);
+  BOOST_TEST(work.confirmations == (record().confirmation(1) ? 0u : 1u));
+  settings.max_seconds = 1.0;
+  BOOST_TEST(portfolio_work(record(), config, settings).duel_seconds == 1.0);
+
+  Compared evaluator(simulation);
+  settings.max_seconds = 1800.0;
+  BOOST_TEST(portfolio_work(record(), config, settings, *decided(evaluator)).duels == 0u);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_kernel_that_is_not_wanted_is_no_specialist_whatever_was_decided_before, TiltedRun) {
   search();
   PortfolioProgress progress;

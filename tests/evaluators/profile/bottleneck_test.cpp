@@ -122,6 +122,15 @@ BOOST_AUTO_TEST_CASE(a_busy_tensor_pipe_is_the_limit_and_few_warps_are_then_no_t
   BOOST_TEST(report.headline.find("3.7 ms") != std::string::npos, report.headline);
 }
 
+BOOST_AUTO_TEST_CASE(a_time_below_that_at_the_measured_peak_is_no_share_of_it) {
+  Profile fast = wgmma();
+  fast.median_us = fast.floor_us() / 1.5;
+  const std::string headline = explain(fast).headline;
+  BOOST_TEST(headline.find("faster than this device's measured peak (at peak rate the ") != headline.npos,
+             headline);
+  BOOST_TEST(headline.find("150 %") == headline.npos, headline);
+}
+
 BOOST_AUTO_TEST_CASE(exposed_latency_is_reported_with_its_reasons_lines_and_remedy) {
   const Report report = explain(waiting());
   BOOST_TEST(report.limited_by == "exposed_latency", all_words(report));

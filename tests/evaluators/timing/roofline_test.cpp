@@ -85,6 +85,36 @@ BOOST_AUTO_TEST_CASE(the_margin_alone_decides_what_is_impossible) {
   BOOST_TEST(said.find("the highest rate measured on this device is 10 GB/s") != std::string::npos, said);
 }
 
+BOOST_AUTO_TEST_CASE(what_no_memory_delivers_is_told_with_the_likely_reason) {
+  Ceilings ceilings = kCeilings;
+  ceilings.cold = {{8 << 20, 20e9}, {256 << 20, 10e9}};
+  const Target host = target_named("cpu");
+  const Workload w = shape(1024, 1024);  // 8 MiB, which fit the cache: not impossible for `roofline`
+  const double bytes = softmax().bytes(w);
+  BOOST_TEST(!beyond_memory(softmax(), w, ceilings, kFacts, host, bytes / 20e9));
+  BOOST_TEST(!beyond_memory(softmax(), w, ceilings, kFacts, host, bytes / 24e9));
+  const auto found = beyond_memory(softmax(), w, ceilings, kFacts, host, bytes / 60e9);
+  BOOST_REQUIRE(found);
+  BOOST_TEST(found->times() == 3.0, boost::test_tools::tolerance(1e-9));
+  const std::string said = found->words();
+  BOOST_TEST(said.starts_with("w: 60 GB/s is 3 times what this device's memory delivers (20 GB/s)"), said);
+  BOOST_TEST(said.find("does not read all of its input") != std::string::npos, said);
+  BOOST_TEST(said.find("cost.bytes") != std::string::npos, said);
+  BOOST_TEST(!beyond_memory(softmax(), w, Ceilings{}, kFacts, host, 1e-9));
+
+  Evaluation evaluation;
+  evaluation.workloads.resize(2);
+  evaluation.workloads[0].workload = "another";
+  evaluation.workloads[1].workload = "w";
+  evaluation.workloads[1].median_us = 1e6 * bytes / 60e9;
+  BOOST_TEST(beyond_memory(softmax(), std::vector{w}, evaluation, ceilings, kFacts, host).size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(no_share_of_a_peak_is_above_it) {
+  BOOST_TEST(share_in_words(0.754) == "75 %");
+  BOOST_TEST(share_in_words(1.5) == "over 100 %");
+}
+
 BOOST_AUTO_TEST_CASE(unknown_ceilings_forbid_nothing) {
   const Roofline floor = cultivar::roofline(softmax(), shape(8192, 4096), Ceilings{}, kFacts);
   BOOST_TEST(!impossibly_fast(floor, 1e-9));

@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(everything_an_expert_needs_is_included_when_there_is_room) 
   BOOST_TEST(contains(system, "num_sms = 132"));
   BOOST_TEST(contains(user, "| 290 TFLOPS | 29 % | 0.471x | 0.424x |"), user);  // roofline, best, cudnn
   BOOST_TEST(contains(user, "The best so far is #" + std::to_string(incumbent)));
-  BOOST_TEST(contains(user, "The best reaches 62 to 62 % of the device's measured peak. Its speed is 0.9x"),
+  BOOST_TEST(contains(user, "The best reaches 62 % to 62 % of the device's measured peak. Its speed is 0.9x"),
              user);
   BOOST_TEST(contains(user,
                       "- #2 mutate of #1: tensor cores instead of fma -> 290; over #1: +2536.4 % by one "
