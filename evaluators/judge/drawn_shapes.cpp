@@ -19,6 +19,7 @@ constexpr int kProposals = 12;  // of one dimension
 constexpr int kAttempts = 8;    // for one shape
 constexpr int kHalvings = 48;   // of other dimensions, until one has room to be far beyond its listed values
 constexpr int kFocusAttempts = 3;
+constexpr std::int64_t kGreatestProduct = 1 << 23;  // of two numbers of a source
 
 double bytes_of(const Task& task, const Workload& workload) {
   double bytes = 0.0;
@@ -404,6 +405,11 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
                                  static_cast<double>(below(stream, static_cast<std::size_t>(number)))});
       then.push_back({name, std::round(value * std::exp2(3.0 * uniform(stream)))});
     }
+    // So many tiles of so many elements: an array that has room for no more.
+    for (const std::int64_t number : numbers.compared)
+      for (const std::int64_t other : numbers.compared)
+        if (other <= number && number * other > numbers.compared.back() && number * other <= kGreatestProduct)
+          then.push_back({name, static_cast<double>(number * other) + 1.0});
     for (const std::int64_t number : numbers.others) around(then, name, static_cast<double>(number));
     for (int power = 0; power <= 17; ++power) around(then, name, std::exp2(power));
     for (int i = 0; i < 24; ++i) then.push_back({name, std::round(std::exp2(17.0 * uniform(stream)))});
