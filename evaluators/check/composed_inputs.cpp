@@ -67,7 +67,8 @@ bool bears(const OracleLibrary& library, const RowLayout& layout, const Oracle& 
 }  // namespace
 
 Inputs composed_inputs(const OracleLibrary& library, const Task& task, const Workload& workload,
-                       std::uint64_t seed, int threads, std::optional<int> kind) {
+                       std::uint64_t seed, int threads, std::optional<int> kind,
+                       std::span<const double> thresholds) {
   const RowLayout layout(task, workload);
   const Oracle oracle(library, task, workload, threads);
   const std::vector<std::int64_t> rows = some_rows(task, workload, layout);
@@ -77,7 +78,7 @@ Inputs composed_inputs(const OracleLibrary& library, const Task& task, const Wor
     const auto composed = [&](int headroom) {
       return make_altered_inputs(
           &library, task, workload, seed, {}, [&](std::span<std::vector<std::byte>> bytes) {
-            return compose_values(task, workload, own, strength, headroom, bytes, kind);
+            return compose_values(task, workload, own, strength, headroom, bytes, kind, thresholds);
           });
     };
     if (!bears(library, layout, oracle, composed(kHeadroom), rows)) continue;

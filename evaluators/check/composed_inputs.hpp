@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "evaluators/check/oracle.hpp"
 
@@ -14,8 +15,8 @@ namespace cultivar {
 // cancel in another place than the rounding model. Plain inputs with an empty `mixture` if there is none.
 // `threads`: of the oracle. Takes up to six times as long as make_inputs, and the oracle's time for a few
 // rows.
-// `kind`: see compose_values.
+// `kind`, `thresholds`: see compose_values.
 Inputs composed_inputs(const OracleLibrary&, const Task&, const Workload&, std::uint64_t seed, int threads,
-                       std::optional<int> kind = {});
+                       std::optional<int> kind = {}, std::span<const double> thresholds = {});
 
 }  // namespace cultivar

@@ -15,6 +15,7 @@
 #include "evaluators/judge/exactness.hpp"
 #include "evaluators/judge/large_check.hpp"
 #include "evaluators/judge/sampler.hpp"
+#include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/statistics/location.hpp"
 #include "evaluators/system/clock.hpp"
@@ -199,6 +200,7 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
                    .stock = site.stock,
                    .awaited = request.stop_after >= Stage::confirm,
                    .dtypes = std::move(timed),
+                   .thresholds = source_numbers(request.variant.variant).thresholds,
                    .check_builds = repeated});
   Clock::time_point start = Clock::now();
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism, Stage::edge}) {

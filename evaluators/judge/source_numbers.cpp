@@ -20,6 +20,7 @@ struct Token {
   enum class Kind { number, name, other } kind = Kind::other;
   std::string_view text;
   std::int64_t value = 0;
+  double real = 0.0;
 };
 
 bool begins_name(char c) {
@@ -96,7 +97,7 @@ class Tokens {
     char* end = nullptr;
     const std::int64_t value = std::strtoll(digits.c_str(), &end, 0);
     if (real || end == digits.c_str())
-      all.push_back({Token::Kind::other, "?"});
+      all.push_back({Token::Kind::other, "?", 0, std::strtod(digits.c_str(), nullptr)});
     else
       all.push_back({Token::Kind::number, text_.substr(first, at_ - first), value});
   }
@@ -148,6 +149,7 @@ class Reader {
       i = next;
     }
     SourceNumbers numbers;
+    for (std::size_t i = 0; i < tokens_.size(); ++i) add_threshold(i, numbers.thresholds);
     std::ranges::copy_if(factors_, std::back_inserter(numbers.factors), [](std::int64_t factor) {
       constexpr std::int64_t kGreatestFactor = 64;
       return factor >= kLeast && factor <= kGreatestFactor;
@@ -181,6 +183,15 @@ class Reader {
 
   bool beside(std::size_t first, std::size_t end) const {
     return (first > 0 && compares(tokens_[first - 1])) || (end < tokens_.size() && compares(tokens_[end]));
+  }
+
+  void add_threshold(std::size_t i, std::vector<double>& thresholds) const {
+    const double size = tokens_[i].real;
+    if (!(size > 0x1p-100 && size < 0x1p100) || thresholds.size() >= kMostSourceNumbers) return;
+    const std::size_t first = i > 0 && tokens_[i - 1].text == "-" ? i - 1 : i;
+    const bool compared = beside(first, i + 1);
+    if (compared || (first > 0 && tokens_[first - 1].text == "=")) thresholds.push_back(size);
+    if (compared) thresholds.push_back(size);
   }
 
   bool has_no_value(std::size_t i) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole numbers in a variant's text: what its code and its manifest may compare a dimension with. A
-// mistake often begins at such a number, so shapes are drawn around them.
+// The numbers in a variant's text: what its code and its manifest may compare a dimension or a value with. A
+// mistake often begins at such a number, so shapes and values are drawn around them.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,9 @@ namespace cultivar {
 struct SourceNumbers {
   std::vector<std::int64_t> compared;  // beside a comparison, a division or a remainder
   std::vector<std::int64_t> others;
+  // Sizes of real numbers beside a comparison (twice), or after `=`, from 2^-100 to 2^100: values may be
+  // compared with them.
+  std::vector<double> thresholds;
   std::vector<std::int64_t> factors;  // of a name beside a comparison, as in `N == 4 * K`; at most 64
 };
 

@@ -56,7 +56,7 @@ class CheckInputs {
     if (values.stress != nullptr)
       own_ = make_inputs(&library, task, workload, seed, values.stress->fills);
     else if (values.composed && bytes <= kComposedBytes)
-      own_ = composed_inputs(library, task, workload, seed, threads, values.kind);
+      own_ = composed_inputs(library, task, workload, seed, threads, values.kind, limits.thresholds);
     else if (large && source == InputSource::windows)
       pool_.emplace(task, workload, seed, stock->stretches,
                     kept_inputs(*stock, library, task, workload, seed));

@@ -37,6 +37,8 @@ struct CheckLimits {
   std::vector<Dtype> dtypes = {};
   // Values of rows before this one are not compared.
   std::int64_t first_row = 0;
+  // With what the source may compare values (source_numbers.hpp), for composed ones.
+  std::vector<double> thresholds = {};
   // Repeats right runs with check builds. Null: none are repeated. Outlives the checker.
   CheckBuildRuns* check_builds = nullptr;
 };

@@ -65,7 +65,7 @@ double smallest(Dtype dtype) {  // normal
 class Composer {
  public:
   Composer(std::vector<std::int64_t> shape, Dtype dtype, const Fill& fill, int strength, int headroom,
-           RandomStream& stream)
+           std::span<const double> thresholds, RandomStream& stream)
       : shape_(std::move(shape)),
         dtype_(dtype),
         bounded_(fill.kind == Fill::Kind::uniform),
@@ -73,6 +73,7 @@ class Composer {
         deviation_(fill.kind == Fill::Kind::normal ? fill.b : fill.a),
         powers_(std::min(kPowers[strength], std::log2(largest(dtype)) / 2.0)),
         headroom_(headroom),
+        thresholds_(thresholds),
         stream_(stream) {
     if (!(deviation_ > 0)) deviation_ = 1.0;
   }
@@ -98,6 +99,11 @@ class Composer {
  private:
   double size(double most) { return std::exp2(most * uniform(stream_)); }
   double grown(double value) const { return value * std::exp2(headroom_); }
+  // This size, or in half of the cases, if there are thresholds, from half of one to twice it.
+  double near_threshold(double usual) {
+    if (thresholds_.empty() || below(stream_, 2) == 0) return usual;
+    return thresholds_[below(stream_, thresholds_.size())] * std::exp2(2.0 * uniform(stream_) - 1.0);
+  }
   double sign() { return below(stream_, 2) == 0 ? 1.0 : -1.0; }
 
   // A long axis if there is any, and what an index along it is of.
@@ -151,7 +157,8 @@ class Composer {
         const double factor = 1.0 / size(8.0);
         each([&](std::size_t, double x) { return x * factor; });
         const std::size_t share = 1 + below(stream_, 4);
-        const double value = grown(deviation_ * std::exp2(3.0) * size(std::max(7.0, powers_)));
+        const double value =
+            grown(near_threshold(deviation_ * std::exp2(3.0) * size(std::max(7.0, powers_))));
         const std::size_t lines = values_.size() / axis.extent;
         for (std::size_t line = 0; line < lines; ++line) {
           const std::size_t place = draw_place(axis.extent);
@@ -176,7 +183,8 @@ class Composer {
         return "with the other sign";
       case Change::shift: {
         if (!large) return {};
-        const double size_of_it = grown(deviation_ * std::exp2(3.0) * size(std::min(powers_, 21.0)));
+        const double size_of_it =
+            grown(near_threshold(deviation_ * std::exp2(3.0) * size(std::min(powers_, 21.0))));
         const double by = below(stream_, 3) == 0 ? size_of_it : -size_of_it;
         each([&](std::size_t, double x) { return x + by; });
         return fmt::format("plus {:.3g}", by);
@@ -192,7 +200,7 @@ class Composer {
       case Change::late: {
         if (!large) return {};
         const std::size_t place = values_.size() - 1 - near_end(values_.size());
-        const double value = sign() * grown(deviation_ * size(std::max(8.0, powers_)));
+        const double value = sign() * grown(near_threshold(deviation_ * size(std::max(8.0, powers_))));
         values_[place] = value;
         return fmt::format("element {} is {:.3g}", place, value);
       }
@@ -216,7 +224,7 @@ class Composer {
       case Change::low_rows: {
         if (!large) return {};
         const Axis axis = draw_axis();
-        const double by = -grown(deviation_ * size(std::min(powers_, 24.0)));
+        const double by = -grown(near_threshold(deviation_ * size(std::min(powers_, 24.0))));
         const std::uint64_t chosen = stream_();
         each([&](std::size_t i, double x) { return (chosen >> (axis.along(i) % 61)) & 1U ? x + by : x; });
         return fmt::format("plus {:.3g} at some indices of axis {}", by, axis.number);
@@ -229,7 +237,7 @@ class Composer {
         // more.
         constexpr double kModest = 256.0;
         const double by =
-            sign() * (below(stream_, 2) == 0 ? deviation_ * kModest * uniform(stream_)
+            sign() * (below(stream_, 2) == 0 ? near_threshold(deviation_ * kModest * uniform(stream_))
                                              : grown(deviation_ * size(std::min(powers_, 24.0))));
         each([&](std::size_t i, double x) {
           return x + by * static_cast<double>(axis.along(i)) / static_cast<double>(axis.extent);
@@ -256,7 +264,7 @@ class Composer {
         return fmt::format("times {:.3g}", factor);
       }
       case Change::small: {
-        const double factor = 1.0 / (16.0 * size(16.0));
+        const double factor = near_threshold(deviation_ / (16.0 * size(16.0))) / deviation_;
         each([&](std::size_t, double x) { return x * factor; });
         return fmt::format("times {:.3g}", factor);
       }
@@ -265,7 +273,7 @@ class Composer {
         if (!large) return {};
         const Axis axis = draw_axis();
         constexpr double kMost = 40.0, kSpread = 0x1p-4;
-        const double by = deviation_ * kMost * uniform(stream_);
+        const double by = near_threshold(deviation_ * kMost * uniform(stream_));
         each([&](std::size_t, double x) { return x * kSpread; });
         for (std::size_t line = 0; line < values_.size() / axis.extent; ++line)
           values_[axis.first(line) + draw_place(axis.extent) * axis.stride] += by;
@@ -281,6 +289,7 @@ class Composer {
   bool bounded_;
   double low_, deviation_, powers_;
   int headroom_;
+  std::span<const double> thresholds_;
   RandomStream& stream_;
   bool alternates_ = false;
   std::span<double> values_;
@@ -294,7 +303,8 @@ bool composed(const Fill& fill) {
 }  // namespace
 
 std::string compose_values(const Task& task, const Workload& workload, std::uint64_t seed, int strength,
-                           int headroom, std::span<std::vector<std::byte>> inputs, std::optional<int> kind) {
+                           int headroom, std::span<std::vector<std::byte>> inputs, std::optional<int> kind,
+                           std::span<const double> thresholds) {
   RandomStream stream = stream_of(seed, "composition", static_cast<std::uint64_t>(strength));
   struct Tensor {
     const TensorSpec* spec;
@@ -334,7 +344,7 @@ std::string compose_values(const Task& task, const Workload& workload, std::uint
     if (changes > 0) {
       std::vector<double> values(tensors[t].bytes->size() / size_of(dtype));
       decode(dtype, *tensors[t].bytes, values);
-      Composer composer(shape, dtype, plain, strength, headroom, stream);
+      Composer composer(shape, dtype, plain, strength, headroom, thresholds, stream);
       for (std::size_t i = 0; i < changes; ++i)
         if (std::string done = composer.change(values, main && i == 0, main && i == 0 ? kind : std::nullopt);
             !done.empty())

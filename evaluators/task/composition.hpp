@@ -24,8 +24,11 @@ inline constexpr int kMostStrength = 3;
 // headroom, and takes those without. The same seed gives the same composition. `inputs`: the bytes of the
 // task's inputs, in order; derived ones are left alone. Returns a description, one line for each change;
 // empty if nothing was changed. `kind`: the change that comes first, of kCompositionKinds; none: any.
+// `thresholds`: sizes of values at which a kernel may do something else; half of the changes are about as
+// large as one of them.
 inline constexpr int kCompositionKinds = 17;
 std::string compose_values(const Task&, const Workload&, std::uint64_t seed, int strength, int headroom,
-                           std::span<std::vector<std::byte>> inputs, std::optional<int> kind = {});
+                           std::span<std::vector<std::byte>> inputs, std::optional<int> kind = {},
+                           std::span<const double> thresholds = {});
 
 }  // namespace cultivar

@@ -45,6 +45,13 @@ BOOST_AUTO_TEST_CASE(factors_multiply_a_name_that_is_compared) {
   BOOST_TEST(n.factors == (std::vector<std::int64_t>{3, 4, 6, 7}), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(thresholds_are_real_numbers_with_which_values_are_compared) {
+  const SourceNumbers n = cultivar::source_numbers(
+      with_code("float most = -1e5f; y = d > -20.0f ? 0.5f * x : std::fabs(v) < 1e-4f ? 3.25f * v : v;"));
+  BOOST_TEST(n.thresholds == (std::vector<double>{1e5, 20.0, 20.0, 1e-4, 1e-4}),
+             boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(comments_text_and_real_numbers_are_not_read) {
   const SourceNumbers n =
       cultivar::source_numbers(with_code("// C > 4096\n/* R == 512 */ float a = 88.7f, b = 1e20; int h = "
