@@ -55,6 +55,8 @@ std::string_view name_of(NoResult);
 struct GivenUp {
   std::string reason;  // one line
   NoResult why = NoResult::fruitless;
+  bool nothing_came =
+      false;  // the answers had no text: another question would most likely be paid for nothing
 };
 // The next tool call of the last answer to run; its result is added to that turn's results.
 struct ToolDue {

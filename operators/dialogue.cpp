@@ -5,6 +5,7 @@
 
 #include "operators/prompts/opening.hpp"
 #include "operators/registry.hpp"
+#include "operators/reply.hpp"
 
 namespace cultivar {
 
@@ -49,7 +50,9 @@ ChatRequest first_question(const Brief& brief, const PromptContext& context, con
 Move next_move(const Brief& brief, const EditedParent& parent, const Task& task, const PromptKit& kit,
                const std::vector<Turn>& turns) {
   if (turns.empty()) return GivenUp{"no answer arrived"};
-  return operator_of(brief)->asking()->next({brief, parent, task, kit, turns});
+  Move next = operator_of(brief)->asking()->next({brief, parent, task, kit, turns});
+  if (auto end = nothing_came(turns, next)) return *std::move(end);
+  return next;
 }
 
 }  // namespace cultivar

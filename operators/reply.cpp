@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/lines.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "operators/edits/edits.hpp"
+#include "operators/llm/empty_answer.hpp"
 #include "operators/prompts/one_line.hpp"
 
 namespace cultivar {
@@ -40,7 +43,7 @@ ChatRequest reply_to(const Turn& last, std::string text, const PromptKit& kit) {
   said.text = shortened(said.text, most);
   if (json_text(said.carried).size() > most)
     said.carried = nullptr;  // signed thinking blocks cannot be shortened
-  if (said.text.empty()) said.text = "(no text)";
+  if (is_blank(said.text)) said.text = "(no text)";
   next.messages.push_back({ChatRole::user, std::move(text)});
   return next;
 }
@@ -54,6 +57,23 @@ Move ask_again(const Conversation& c, int refused, const std::string& reason, st
         c.kit.follow_up("refused", fmt::format("{}\n\n{}", shortened(reason, kMostWords), remedy)), c.kit);
   return GivenUp{
       fmt::format("{} answers could not be used; the last one: {}", refused, one_line_of(reason, 300))};
+}
+
+std::optional<GivenUp> nothing_came(const std::vector<Turn>& turns, const Move& next) {
+  const auto nothing = [](const Turn& turn) {
+    return says_nothing(turn.answer) || (turn.answer.from_reasoning && turn.results.empty());
+  };
+  const Turn& last = turns.back();
+  const auto* const given_up = std::get_if<GivenUp>(&next);
+  const bool fruitless = given_up && given_up->why == NoResult::fruitless;
+  if (!nothing(last) || !(fruitless || std::holds_alternative<ChatRequest>(next))) return std::nullopt;
+  const bool worked = std::ranges::any_of(turns, [](const Turn& turn) { return !turn.results.empty(); });
+  const bool again = turns.size() > 1 && nothing(turns[turns.size() - 2]);
+  if (!fruitless && !again && (worked || last.answer.stop != StopReason::length)) return std::nullopt;
+  return GivenUp{
+      fmt::format("{}; raise asking.output_tokens or the model's max_output_tokens, or lower its effort",
+                  what_came(last.answer, last.request.max_output_tokens)),
+      NoResult::fruitless, true};
 }
 
 std::vector<std::string> all_said_after(std::string_view mark, const std::string& answer, std::size_t most) {

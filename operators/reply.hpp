@@ -21,6 +21,11 @@ Move ask_again(
     const Conversation&, int refused, const std::string& reason,
     std::string_view remedy = "Nothing of the answer was applied: send the complete answer again.");
 
+// The end of a question to which no text came: all output tokens went into reasoning, so that the same limit
+// would bring the same; or the second answer in a row is blank. nullopt if the last answer may be used or
+// sent back. `next`: what the operator would do.
+std::optional<GivenUp> nothing_came(const std::vector<Turn>&, const Move& next);
+
 // The rest of each line that starts with `mark` ("STRATEGY:"), after Markdown's marks of lists and emphasis,
 // of at most `most` bytes.
 std::vector<std::string> all_said_after(std::string_view mark, const std::string& answer, std::size_t most);

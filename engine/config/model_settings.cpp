@@ -47,7 +47,7 @@ Settings settings_of(RetryRule& r) {
 json json_of(const YamlNode& node) {
   if (node.is_map()) {
     json object = json::object();
-    for (const auto& [key, value] : node.map().entries()) object[key] = json_of(value);
+    for (const auto& [key, value] : node.map().entries(Nulls::allowed)) object[key] = json_of(value);
     return object;
   }
   if (node.is_sequence()) {
@@ -145,9 +145,11 @@ void read_http(YamlMap& map, const ProviderFacts& facts, ModelConfig& m) {
                   " looks like a key, and the configuration is stored in the record: put it into an "
                   "environment variable and name it with api_key_env");
     for (const char* ours : {"messages", "input", "stream", "system"})
-      if (m.extra.contains(ours))
+      if (m.extra.contains(ours) && !m.extra[ours].is_null())
         extra->fail(fmt::format("{} is set by Cultivar in every request and cannot be set here", ours));
   }
+  if (auto rename = map.optional("rename"))
+    for (const auto& [ours, theirs] : rename->map().entries()) m.rename[ours] = theirs.string();
 }
 
 void read_own(YamlMap& map, const fs::path& base, ModelConfig& m) {
@@ -340,6 +342,7 @@ std::string to_yaml(const std::vector<ModelConfig>& models) {
     if (!m.model.empty()) line("model: " + json_text(m.model));
     if (!m.api_key_env.empty()) line("api_key_env: " + m.api_key_env);
     if (!m.extra.empty()) line("extra: " + yaml_of(m.extra));
+    if (!m.rename.empty()) line("rename: " + yaml_of(m.rename));
     if (!m.command.empty()) line("command: " + yaml_of(m.command));
     if (m.provider == "command") line("answer: " + m.answer);
     if (!m.folder.empty()) line("folder: " + json_text(m.folder));

@@ -36,13 +36,16 @@ void Availability::close(Closed& closed, const std::string& name, const std::str
                                    model ? "is not asked again" : "asks no more questions", why));
 }
 
-void Availability::question_given_up(const std::string& model, const std::string& reason) {
+void Availability::question_given_up(const std::string& model, const GivenUp& end) {
   // Questions that are given up do not count as evaluations, so without this limit a model that never
-  // succeeds would be asked, and paid for, without end.
-  constexpr int kFruitless = 30;
-  if (++fruitless_[model] >= kFruitless)
+  // succeeds would be asked, and paid for, without end. One whose answers have no text needs other settings.
+  constexpr int kFruitless = 30, kWithoutText = 3;
+  Fruitless& row = fruitless_[model];
+  ++row.questions;
+  row.without_text = end.nothing_came ? row.without_text + 1 : 0;
+  if (row.questions >= kFruitless || row.without_text >= kWithoutText)
     close(models_, model,
-          fmt::format("{} questions in a row were given up; the last one: {}", kFruitless, reason));
+          fmt::format("{} questions in a row were given up; the last one: {}", row.questions, end.reason));
 }
 
 void Availability::failed(const Brief& brief, const ChatError& error) {

@@ -10,6 +10,7 @@
 
 #include "engine/breeding/breeding.hpp"
 #include "engine/search/recorder.hpp"
+#include "operators/asking_operator.hpp"
 #include "operators/llm/chat_errors.hpp"
 
 namespace cultivar {
@@ -25,7 +26,7 @@ class Availability {
   // A question to this model led to a proposal or to directions.
   void question_succeeded(const std::string& model) { fruitless_.erase(model); }
   // Its dialogue ended without a proposal or directions.
-  void question_given_up(const std::string& model, const std::string& reason);
+  void question_given_up(const std::string& model, const GivenUp&);
   // A call of this question failed, after all its attempts.
   void failed(const Brief&, const ChatError&);
 
@@ -41,7 +42,10 @@ class Availability {
   Recorder& recorder_;
   const Breeding& breeding_;
   std::map<std::string, int> failed_calls_;  // consecutive, by model; for recordings, by model/operator
-  std::map<std::string, int> fruitless_;     // consecutive questions that were given up, by model
+  struct Fruitless {                         // consecutive questions that were given up
+    int questions = 0, without_text = 0;
+  };
+  std::map<std::string, Fruitless> fruitless_;  // by model
   Closed models_, operators_;
   std::optional<std::string> cap_spent_;
 };

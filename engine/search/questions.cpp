@@ -186,6 +186,7 @@ void Questions::send(std::int64_t question, ChatRequest request) {
 }
 
 Questions::Outcome Questions::answered(Ask& ask) {
+  tell_news();  // what the service says of this call comes before what follows from it
   ServedResult& result = *ask.answer;
   // The question stays open in the record. A resumed search asks it again and pays only for answers that were
   // never received.
@@ -238,7 +239,7 @@ IndividualId Questions::follow(std::int64_t number) {
     if (const GivenUp* given_up = std::get_if<GivenUp>(&move)) {
       const std::string model = brief.model;
       give_up(number, *given_up);
-      availability_.question_given_up(model, given_up->reason);
+      availability_.question_given_up(model, *given_up);
       return 0;
     }
     ToolDue& due = std::get<ToolDue>(move);

@@ -269,13 +269,13 @@ YamlNode YamlMap::require(std::string_view key) {
   node_.fail(fmt::format("'{}' is missing (add it)", key));
 }
 
-std::vector<std::pair<std::string, YamlNode>> YamlMap::entries() {
+std::vector<std::pair<std::string, YamlNode>> YamlMap::entries(Nulls nulls) {
   all_ = true;
   std::vector<std::pair<std::string, YamlNode>> result;
   for (const auto& entry : node_.data_->entries) {
     const std::string& path = node_.path();
     YamlNode value(entry.value, path.empty() ? entry.key : path + "." + entry.key);
-    if (value.is_null()) value.fail("has no value (give one or remove the key)");
+    if (value.is_null() && nulls == Nulls::refused) value.fail("has no value (give one or remove the key)");
     result.emplace_back(entry.key, std::move(value));
   }
   return result;

@@ -89,6 +89,8 @@ class YamlNode {
   std::string path_;
 };
 
+enum class Nulls { refused, allowed };  // keys without a value
+
 class YamlMap {
  public:
   explicit YamlMap(YamlNode node);  // throws unless it is a map
@@ -97,7 +99,7 @@ class YamlMap {
   YamlNode require(std::string_view key);
   std::optional<YamlNode> optional(std::string_view key);
   // All entries in file order, for maps whose keys the user chooses; counts as asking for all keys.
-  std::vector<std::pair<std::string, YamlNode>> entries();
+  std::vector<std::pair<std::string, YamlNode>> entries(Nulls = Nulls::refused);
   bool has(std::string_view key) const;     // does not count as asking
   int line_of(std::string_view key) const;  // of the key itself; 0 if there is none
 

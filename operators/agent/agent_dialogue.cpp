@@ -6,6 +6,7 @@
 
 #include "operators/agent/toolbox.hpp"
 #include "operators/llm/chat_model.hpp"
+#include "operators/llm/empty_answer.hpp"
 #include "operators/llm/tool_text.hpp"
 #include "operators/prompts/one_line.hpp"
 #include "operators/reply.hpp"
@@ -98,7 +99,7 @@ ChatRequest next_request(const Turn& turn, const Called& called, const std::stri
     next.messages.back().text = text_before_call(next.messages.back().text, kCallsAnAnswer);
   else
     next.messages.back().tool_calls.resize(run);
-  if (called.in_text && next.messages.back().text.empty()) next.messages.back().text = "(no text)";
+  if (called.in_text && is_blank(next.messages.back().text)) next.messages.back().text = "(no text)";
   std::string all;
   for (std::size_t i = 0; i < run; ++i) {
     const ToolCall& call = called.calls[i];

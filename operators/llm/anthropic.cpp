@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/llm/anthropic.hpp"
 
+#include <algorithm>
 #include <map>
 
+#include "evaluators/system/json_text.hpp"
 #include "operators/llm/chat_errors.hpp"
+#include "operators/llm/empty_answer.hpp"
 #include "operators/llm/said_cost.hpp"
 
 namespace cultivar {
@@ -19,18 +22,21 @@ class AnthropicReader : public AnswerReader {
  public:
   using AnswerReader::AnswerReader;
 
-  std::optional<ChatError> event(const SseEvent&, const json& data) override {
-    const std::string& type = data.at("type").get_ref<const std::string&>();
-    if (type == "message_start") {
-      take_message(data.at("message"));
-    } else if (type == "content_block_start") {
-      blocks_[data.at("index").get<int>()] = data.at("content_block");
+  std::optional<ChatError> event(const SseEvent& event, const json& data) override {
+    take_usage(data);
+    if (const auto message = data.find("message"); message != data.end()) take_message(*message);
+    const std::string type = type_of(event, data);
+    if (type == "content_block_start") {
+      last_ = index_of(data, "index", last_ + 1);
+      if (const auto block = data.find("content_block"); block != data.end()) begin_block(*block);
     } else if (type == "content_block_delta") {
-      take_delta(blocks_.at(data.at("index").get<int>()), data.at("delta"), data.at("index").get<int>());
+      last_ = index_of(data, "index", std::max<std::int64_t>(last_, 0));
+      take_delta(blocks_[last_], data.at("delta"));
     } else if (type == "message_delta") {
-      if (data.contains("usage")) take_usage(data.at("usage"));
-      const json& reason = data.at("delta").value("stop_reason", json());
-      if (reason.is_string()) reason_ = reason.get<std::string>();
+      const std::string reason = text_of(data.value("delta", json()), "stop_reason");
+      if (reason.empty()) return std::nullopt;
+      reason_ = reason;
+      return ended();
     } else if (type == "message_stop") {
       return ended();
     } else if (type == "error") {
@@ -40,14 +46,17 @@ class AnthropicReader : public AnswerReader {
   }
 
   std::optional<ChatError> whole(const json& body) override {
-    if (body.at("type") == "error") return error_of_object(body.value("error", json()));
+    take_usage(body);
+    if (text_of(body, "type") == "error" || body.contains("error"))
+      return error_of_object(body.value("error", json()));
     take_message(body);
-    int index = 0;
     for (const json& block : body.at("content")) {
-      received_ += block.dump().size();
-      blocks_[index++] = block;
+      tell(text_of(block, "type") == "thinking" ? ChatDelta::Kind::reasoning : ChatDelta::Kind::text,
+           text_of(block, "thinking") + text_of(block, "text"));
+      received_ += block.contains("input") ? json_text(block["input"]).size() : 0;
+      blocks_[static_cast<std::int64_t>(blocks_.size())] = block;
     }
-    reason_ = body.value("stop_reason", "");
+    reason_ = text_of(body, "stop_reason");
     return ended();
   }
 
@@ -55,6 +64,7 @@ class AnthropicReader : public AnswerReader {
   void finish(ChatAnswer& answer) override {
     json carried = json::array();
     for (auto& [index, block] : blocks_) {
+      if (block.is_null()) continue;  // its beginning is missing, so a tool call has no name
       const std::string type = block.value("type", "");
       if (type == "text") {
         answer.text += block.value("text", "");
@@ -62,8 +72,9 @@ class AnthropicReader : public AnswerReader {
         const auto pieces = arguments_.find(index);
         answer.tool_calls.push_back(
             {block.value("id", ""), block.value("name", ""),
-             pieces != arguments_.end() ? pieces->second : block.value("input", json::object()).dump()});
-      } else if (type == "thinking" || type == "redacted_thinking") {
+             pieces != arguments_.end() ? pieces->second : json_text(block.value("input", json::object()))});
+      } else if (type == "redacted_thinking" || !text_of(block, "signature").empty() ||
+                 !is_blank(text_of(block, "thinking"))) {
         carried.push_back(block);
       }
     }
@@ -71,17 +82,20 @@ class AnthropicReader : public AnswerReader {
   }
 
   void take_message(const json& message) {
-    answer_.model = message.value("model", "");
-    answer_.request_id = message.value("id", "");
-    if (message.contains("usage")) take_usage(message.at("usage"));
+    take_usage(message);
+    answer_.model = text_of(message, "model");
+    answer_.request_id = text_of(message, "id");
   }
 
   // message_start reports the input tokens, message_delta the output so far; gateways report everything in
   // the latter.
-  void take_usage(const json& said) {
+  void take_usage(const json& object) {
+    const auto found = object.find("usage");
+    if (found == object.end() || !found->is_object()) return;
+    const json& said = *found;
     Usage usage = usage_.value_or(Usage{});
     const auto take = [&](const char* key, std::int64_t& into) {
-      if (const std::int64_t count = said_tokens(said, key); count > 0) into = count;
+      into = std::max(into, said_tokens(said, key));
     };
     take("input_tokens", usage.input);
     take("cache_read_input_tokens", usage.cached);
@@ -90,13 +104,23 @@ class AnthropicReader : public AnswerReader {
     usage_ = usage;
   }
 
-  void take_delta(json& block, const json& delta, int index) {
+  // It may come again, or after the deltas: what has arrived stays.
+  void begin_block(const json& begun) {
+    if (!begun.is_object()) return;
+    json& block = blocks_[last_];
+    if (block.is_null()) tell(ChatDelta::Kind::text, text_of(begun, "text"));
+    for (const auto& [key, value] : begun.items())
+      if (!block.contains(key)) block[key] = value;
+  }
+
+  // The beginning of the block may be missing.
+  void take_delta(json& block, const json& delta) {
     const std::string& type = delta.at("type").get_ref<const std::string&>();
     if (type == "text_delta") {
       append(block, "text", delta.at("text"), ChatDelta::Kind::text);
     } else if (type == "input_json_delta") {
       const std::string& more = delta.at("partial_json").get_ref<const std::string&>();
-      arguments_[index] += more;
+      arguments_[last_] += more;
       tell(ChatDelta::Kind::tool_arguments, more);
     } else if (type == "thinking_delta") {
       append(block, "thinking", delta.at("thinking"), ChatDelta::Kind::reasoning);
@@ -107,18 +131,17 @@ class AnthropicReader : public AnswerReader {
 
   void append(json& block, const char* key, const json& more, ChatDelta::Kind kind) {
     const std::string& text = more.get_ref<const std::string&>();
+    if (!block.contains("type")) block["type"] = key;  // "text" and "thinking" name the type and its field
     json& field = block[key];
     if (!field.is_string()) field = "";
     field.get_ref<std::string&>() += text;
     tell(kind, text);
   }
 
-  std::optional<ChatError> ended() {
+  std::optional<ChatError> ended() override {
     finished_ = true;
     if (reason_ == "refusal")
-      return ChatError{.kind = ChatError::Kind::refused,
-                       .message = "the model refused to answer",
-                       .usage = usage_.value_or(Usage{})};
+      return ChatError{.kind = ChatError::Kind::refused, .message = "the model refused to answer"};
     answer_.stop = reason_ == "max_tokens" || reason_ == "model_context_window_exceeded" ? StopReason::length
                    : reason_ == "tool_use"      ? StopReason::tool_calls
                    : reason_ == "stop_sequence" ? StopReason::stop_sequence
@@ -126,8 +149,9 @@ class AnthropicReader : public AnswerReader {
     return std::nullopt;
   }
 
-  std::map<int, json> blocks_;
-  std::map<int, std::string> arguments_;  // by block, as they arrive
+  std::map<std::int64_t, json> blocks_;
+  std::map<std::int64_t, std::string> arguments_;  // by block, as they arrive
+  std::int64_t last_ = -1;                         // the block that the last event named
   std::string reason_;
 };
 
@@ -141,7 +165,7 @@ json content_of(const ChatMessage& m) {
   }
   if (m.carried.is_object() && m.carried.contains("anthropic"))
     for (const json& block : m.carried.at("anthropic")) content.push_back(block);
-  if (!m.text.empty()) content.push_back({{"type", "text"}, {"text", m.text}});
+  if (!is_blank(m.text)) content.push_back({{"type", "text"}, {"text", m.text}});
   for (const ToolCall& call : m.tool_calls)
     content.push_back({{"type", "tool_use"},
                        {"id", call.id},
@@ -164,7 +188,7 @@ class Anthropic : public ChatProtocol {
     json system = json::array(), messages = json::array();
     std::vector<std::pair<json*, std::size_t>> marks;  // the list, and the index of the block in it
     for (const ChatText& part : request.system) {
-      if (part.text.empty()) continue;  // the API rejects empty text
+      if (is_blank(part.text)) continue;  // the API rejects it
       system.push_back({{"type", "text"}, {"text", part.text}});
       if (part.stable) marks.emplace_back(&system, system.size() - 1);
     }

@@ -138,6 +138,8 @@ json to_record(const ChatAnswer& answer) {
   write_if(record, "tool_calls", answer.tool_calls, !answer.tool_calls.empty());
   write_if(record, "usd", answer.usd, answer.usd.has_value());
   write_if(record, "not_believed", answer.not_believed, !answer.not_believed.empty());
+  write_if(record, "from_reasoning", true, answer.from_reasoning);
+  write_if(record, "reasoning_bytes", answer.reasoning_bytes, answer.reasoning_bytes > 0);
   write_if(record, "carried", answer.carried, !answer.carried.is_null());
   return record;
 }
@@ -148,6 +150,8 @@ ChatAnswer answer_from_record(const json& record) {
   read_if(record, "tool_calls", answer.tool_calls);
   read_if(record, "usd", answer.usd);
   read_if(record, "not_believed", answer.not_believed);
+  read_if(record, "from_reasoning", answer.from_reasoning);
+  read_if(record, "reasoning_bytes", answer.reasoning_bytes);
   read_if(record, "carried", answer.carried);
   return answer;
 }

@@ -85,7 +85,9 @@ struct ChatAnswer {
   // null if nothing.
   nlohmann::json carried = {};
   double first_byte_s = 0.0, seconds = 0.0;
-  std::string not_believed = {};  // reported numbers that are implausible and not counted, as text
+  std::string not_believed = {};     // reported numbers that are implausible and not counted, as text
+  bool from_reasoning = false;       // `text` came as reasoning, because nothing came as text
+  std::int64_t reasoning_bytes = 0;  // of an answer without text: received as reasoning
 
   ChatMessage as_message() const;  // as a message for the next request of a conversation
 };
@@ -130,6 +132,8 @@ struct ChatError {
   std::optional<double> retry_after_s = {};
   std::string request_id = {};
   Usage usage = {};                  // what the failed call probably cost
+  std::optional<double> usd = {};    // only if the provider or program reports a price
+  bool before_work = false;          // reported by the provider before any output: costs nothing
   std::optional<CapScope> cap = {};  // of over_budget: whose
 };
 tl::unexpected<ChatError> chat_failure(ChatError::Kind, std::string message);

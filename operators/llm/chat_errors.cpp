@@ -67,6 +67,7 @@ std::string one_line(std::string_view text, std::size_t most) {
 ChatError error_of_object(const json& error) {
   ChatError result;
   result.kind = Kind::overloaded;  // the provider ended the stream: assume overload
+  result.before_work = true;
   std::string names;
   if (error.is_object()) {
     names = text_at(error, "type") + " " + text_at(error, "code");
@@ -82,6 +83,31 @@ ChatError error_of_object(const json& error) {
   result.message = fmt::format("the provider ended the stream: {}{}{}", names, names.empty() ? "" : ": ",
                                result.message.empty() ? "no reason given" : result.message);
   return result;
+}
+
+std::string remedy_for_field(std::string_view body, const SentBody& sent) {
+  const json parsed = foreign_json(body);
+  const auto inner = parsed.is_object() ? parsed.find("error") : parsed.end();
+  std::string named = inner != parsed.end() && inner->is_object() ? text_at(*inner, "param") : std::string();
+  named = named.substr(0, named.find_first_of(".["));
+  const auto is_part = [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  const auto names = [&](const std::string& field) {  // as a word, in text for people
+    const std::size_t at = body.find(field), end = at + field.size();
+    return at != std::string_view::npos && (at == 0 || !is_part(body[at - 1])) &&
+           (end == body.size() || !is_part(body[end]));
+  };
+  const std::vector<std::string> fixed{"model", "messages", "input", "system", "stream"};
+  std::string field;
+  for (const std::string& each : sent.fields) {
+    if (std::ranges::find(fixed, each) != fixed.end()) continue;
+    if (each == named || (field.empty() && names(each))) field = each;
+    if (each == named) break;
+  }
+  if (field.empty()) return {};
+  return fmt::format(
+      " (to send this field under another name: models.{}.rename: {{{}: {}}}; to leave it out: "
+      "models.{}.extra: {{{}: null}})",
+      sent.model, field, field == "max_tokens" ? "max_completion_tokens" : "NAME", sent.model, field);
 }
 
 ChatError error_of_status(int status, std::string_view body, const std::string& location) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "operators/llm/chat.hpp"
 
@@ -14,8 +15,19 @@ namespace cultivar {
 // For a status other than 2xx, with its body: {"error": {"type", "code", "message"}}, as in all protocols
 // here, or any other text.
 ChatError error_of_status(int status, std::string_view body, const std::string& location = {});
-// For an error object within a stream.
+// For an error object within a stream, or instead of an answer: it is `before_work`.
 ChatError error_of_object(const nlohmann::json& error);
+
+// What was sent: the model's name in the configuration, the fields of the body, and the text that the model
+// reads.
+struct SentBody {
+  std::string model;
+  std::vector<std::string> fields;
+  std::size_t prompt_bytes = 0;
+};
+// For the body of a response that rejects one field of the request: how to rename it or leave it out. Empty
+// if it names none.
+std::string remedy_for_field(std::string_view body, const SentBody&);
 
 // Seconds from `unix_now`, from a number or an HTTP date. nullopt: neither, or more than a minute in the
 // past.

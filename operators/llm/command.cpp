@@ -24,13 +24,13 @@
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/process.hpp"
 #include "operators/llm/chat_errors.hpp"
+#include "operators/llm/claude_output.hpp"
 #include "operators/llm/plain_prompt.hpp"
-#include "operators/llm/said_cost.hpp"
+#include "operators/llm/terminal_codes.hpp"
 
 namespace cultivar {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 using Kind = ChatError::Kind;
 
 namespace {
@@ -89,36 +89,6 @@ bool replace_all(std::string& text, const std::string& what, const std::string& 
   return found;
 }
 
-// {"type": "result", "is_error", "result", "usage": {...}, "total_cost_usd", "modelUsage": {...}}
-ChatResult from_claude(const std::string& text) {
-  const json said = foreign_json(text);
-  if (!said.is_object() || !said.contains("result") || !said["result"].is_string())
-    return chat_failure(Kind::garbage,
-                        "stdout is not the JSON of `claude -p --output-format json`: " + one_line(text, 200));
-  ChatAnswer answer;
-  answer.text = said["result"].get<std::string>();
-  try {
-    if (said.contains("usage")) {
-      const json& usage = said["usage"];
-      answer.usage.input = said_tokens(usage, "input_tokens");
-      answer.usage.cached = said_tokens(usage, "cache_read_input_tokens");
-      answer.usage.cache_written = said_tokens(usage, "cache_creation_input_tokens");
-      answer.usage.output = said_tokens(usage, "output_tokens");
-    }
-    answer.usd = said_usd(said, "total_cost_usd");
-    answer.request_id = said.value("session_id", "");
-    if (said.value("is_error", false)) {
-      auto error = chat_failure(Kind::program_failed, one_line(answer.text));
-      error.value().usage = answer.usage;
-      return error;
-    }
-  } catch (const json::exception& e) {
-    return chat_failure(Kind::garbage,
-                        fmt::format("stdout does not have claude's format: {}", said_shortly(e)));
-  }
-  return answer;
-}
-
 // The answer's reservation in bytes: a quarter more than the usual length of its tokens, plus the JSON
 // around it.
 std::size_t most_bytes(const ChatBounds& bounds, const ChatRequest& request) {
@@ -171,23 +141,26 @@ class Run {
       fault = chat_failure(Kind::timeout_total, "the program closed its output but did not exit");
     child->kill();
     if (stop.stop_requested()) fault = chat_failure(Kind::cancelled, "cancelled");
-    if (fault) {
-      fault->value().usage = estimated();
-      return std::move(*fault);
-    }
+    const ClaudeOutput said = options_.answer == CommandModelOptions::Answer::claude_json
+                                  ? read_claude_output(output_)
+                                  : ClaudeOutput{};
+    if (fault) return paid(std::move(*fault), said);
     const ExitStatus status = *child->poll();
     if (!status.success()) {
-      const std::string words = one_line(child->captured() + " " + (output_.size() < 2000 ? output_ : ""));
-      auto failed = chat_failure(Kind::program_failed,
-                                 fmt::format("{} {}{}{}", options_.command.front(), status.describe(),
-                                             words.empty() ? "" : ": ", words));
-      failed.value().usage = estimated();
-      return failed;
+      const std::string printed = said.text.value_or(output_.size() < 2000 ? output_ : "");
+      const std::string words = one_line(without_terminal_codes(child->captured() + " " + printed));
+      return paid(chat_failure(Kind::program_failed,
+                               fmt::format("{} {}{}{}", options_.command.front(), status.describe(),
+                                           words.empty() ? "" : ": ", words)),
+                  said);
     }
-    ChatResult result = answer(answer_file);
-    if (!result) return result;
-    if (result->model.empty()) result->model = options_.model;
-    if (result->usage.total() == 0) result->usage = estimated();
+    ChatResult result = answer(answer_file, said);
+    if (!result) return paid(std::move(result), said);
+    result->model = options_.model;
+    result->text = without_terminal_codes(std::move(result->text));
+    result->request_id = said.session;
+    result->usage = said.usage && said.usage->total() > 0 ? *said.usage : estimated();
+    result->usd = said.usd;
     result->first_byte_s = first_byte_s_;
     result->seconds = seconds_since(started);
     return result;
@@ -255,10 +228,23 @@ class Run {
     if (unsent_.empty()) child.close_input();
   }
 
-  ChatResult answer(const fs::path& answer_file) {
-    if (options_.answer == CommandModelOptions::Answer::claude_json) return from_claude(output_);
+  // What a failed call cost: as the program says, otherwise by what it was given and wrote.
+  ChatResult paid(ChatResult failed, const ClaudeOutput& said) const {
+    ChatError& error = failed.error();
+    if (error.usage.total() == 0) error.usage = said.usage ? *said.usage : estimated();
+    error.usd = said.usd;
+    return failed;
+  }
+
+  ChatResult answer(const fs::path& answer_file, const ClaudeOutput& said) {
     ChatAnswer answer;
-    if (options_.answer == CommandModelOptions::Answer::file) {
+    if (options_.answer == CommandModelOptions::Answer::claude_json) {
+      if (said.failed) return chat_failure(Kind::program_failed, one_line(*said.text));
+      if (!said.complete || !said.text)
+        return chat_failure(Kind::garbage, "stdout has no result of `claude -p --output-format json`: " +
+                                               one_line(output_, 200));
+      answer.text = *said.text;
+    } else if (options_.answer == CommandModelOptions::Answer::file) {
       auto text = read_file(answer_file, most_bytes_);
       std::error_code none;
       const bool too_large =
@@ -276,8 +262,6 @@ class Run {
     } else {
       answer.text = output_;
     }
-    if (one_line(answer.text, 10).empty())
-      return chat_failure(Kind::garbage, "the program's answer is empty");
     return answer;
   }
 

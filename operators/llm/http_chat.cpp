@@ -10,7 +10,10 @@
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
+#include "evaluators/system/lines.hpp"
 #include "operators/llm/chat_errors.hpp"
+#include "operators/llm/cut_characters.hpp"
+#include "operators/llm/empty_answer.hpp"
 #include "operators/llm/retry.hpp"
 #include "operators/llm/said_cost.hpp"
 
@@ -25,37 +28,73 @@ constexpr std::size_t kErrorBody = 64 << 10;
 
 }  // namespace
 
+std::optional<ChatError> AnswerReader::over() {
+  return finished_ || (received_ == 0 && !usage_) ? std::nullopt : ended();
+}
+
 ChatAnswer AnswerReader::take() {
   finish(answer_);
+  answer_.text = whole_characters(std::move(answer_.text));
+  for (ToolCall& call : answer_.tool_calls) call.arguments = whole_characters(std::move(call.arguments));
+  make_characters_whole(answer_.carried);
   if (usage_) answer_.usage = *usage_;
+  // Some servers take all of an answer for reasoning. If it was cut off, there is no answer in it.
+  if (says_nothing(answer_) && !reasoning_.empty()) {
+    answer_.from_reasoning = answer_.stop != StopReason::length;
+    answer_.reasoning_bytes = static_cast<std::int64_t>(reasoning_.size());
+    if (answer_.from_reasoning) answer_.text = whole_characters(std::move(reasoning_));
+  }
   return std::move(answer_);
 }
 
 void AnswerReader::tell(ChatDelta::Kind kind, const std::string& text) {
   if (text.empty()) return;
   received_ += text.size();
+  if (kind == ChatDelta::Kind::reasoning) reasoning_ += text;
   if (delta_) delta_({kind, text});
+}
+
+std::string text_of(const json& object, const char* key) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::string type_of(const SseEvent& event, const json& data) {
+  std::string type = text_of(data, "type");
+  return type.empty() ? event.name : type;
+}
+
+std::int64_t index_of(const json& object, const char* key, std::int64_t otherwise) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
 }
 
 ChatError AnswerReader::refusal(const std::string& words) const {
   return {.kind = Kind::refused,
           .message = words.empty() ? "a content filter blocked the answer"
-                                   : "the model refused to answer: " + one_line(words),
-          .usage = usage_.value_or(Usage{})};
+                                   : "the model refused to answer: " + one_line(words)};
 }
 
-void AnswerReader::take_openai_usage(const json& said, const std::string& input, const std::string& output) {
+void AnswerReader::take_openai_usage(const json& object, const std::string& input,
+                                     const std::string& output) {
+  const auto found = object.find("usage");
+  if (found == object.end() || !found->is_object()) return;
+  const json& said = *found;
   const auto detail = [&](const std::string& of, const char* key) {
     const auto details = said.find(of + "_details");
     return details != said.end() ? said_tokens(*details, key) : 0;
   };
-  Usage usage;
-  usage.input = said_tokens(said, input.c_str());
-  usage.output = said_tokens(said, output.c_str());
-  usage.cached = std::min(detail(input, "cached_tokens"), usage.input);
-  usage.input -= usage.cached;
-  usage.reasoning = detail(output, "reasoning_tokens");
+  Usage usage = usage_.value_or(Usage{});
+  const std::int64_t all = std::max(said_tokens(said, input.c_str()), usage.input + usage.cached);
+  usage.cached = std::min(std::max(detail(input, "cached_tokens"), usage.cached), all);
+  usage.input = all - usage.cached;
+  usage.output = std::max(said_tokens(said, output.c_str()), usage.output);
+  usage.reasoning = std::max(detail(output, "reasoning_tokens"), usage.reasoning);
   usage_ = usage;
+  // OpenRouter and LiteLLM; 0 if another account pays.
+  if (const double usd = said_usd(said, "cost").value_or(0.0); usd > answer_.usd.value_or(0.0))
+    answer_.usd = usd;
 }
 
 std::string joined_system(const ChatRequest& request) {
@@ -81,14 +120,26 @@ struct HttpChatModel::Shared {
 
 namespace {
 
+// The body with the names and fields of the configuration.
+json configured(json body, const ChatEndpoint& endpoint) {
+  for (const auto& [ours, theirs] : endpoint.rename)
+    if (const auto field = body.find(ours); field != body.end()) {
+      json value = std::move(*field);
+      body.erase(field);
+      body[theirs] = std::move(value);
+    }
+  body.merge_patch(endpoint.extra);  // null removes a field
+  return body;
+}
+
 // One call: converts a stream of bytes to an answer or an error.
 class ChatCall : public HttpReader {
  public:
-  ChatCall(std::unique_ptr<AnswerReader> answer, const Secret& key, std::size_t request_bytes,
-           std::size_t answer_bytes, std::function<void(ChatResult)> done)
+  ChatCall(std::unique_ptr<AnswerReader> answer, const Secret& key, SentBody sent, std::size_t answer_bytes,
+           std::function<void(ChatResult)> done)
       : answer_(std::move(answer)),
         key_(key),
-        request_bytes_(request_bytes),
+        sent_(std::move(sent)),
         events_(answer_bytes),
         done_(std::move(done)) {}
 
@@ -96,9 +147,11 @@ class ChatCall : public HttpReader {
 
   bool body(std::string_view bytes) override {
     if (first_byte_s_ == 0.0) first_byte_s_ = seconds_since(started_);
-    if (!streamed()) {
+    if (form_ == Form::unknown) form_ = form_of(bytes);
+    if (form_ != Form::stream) {
       const std::size_t limit = good() ? std::string::npos : kErrorBody;
       plain_.append(bytes.substr(0, limit - std::min(limit, plain_.size())));
+      unread_bytes_ = plain_.size();
       return true;
     }
     const bool more = events_.feed(bytes, [this](const SseEvent& event) { return take(event); });
@@ -113,14 +166,25 @@ class ChatCall : public HttpReader {
       result.error().status = head_.status;
       result.error().request_id = key_.redacted(head_.request_id);
       result.error().message = key_.redacted(std::move(result.error().message));
-      if (!result.error().usage.total()) result.error().usage = spent(end);
+      if (!result.error().usage.total()) result.error().usage = spent(end, result.error());
+      if (!result.error().usd) result.error().usd = answer_->usd();
     }
     done_(std::move(result));
   }
 
  private:
   bool good() const { return head_.status >= 200 && head_.status < 300; }
-  bool streamed() const { return good() && head_.content_type.find("json") == std::string::npos; }
+
+  // By its first byte, because some servers name another type than they send.
+  enum class Form { unknown, plain, stream };
+  Form form_of(std::string_view bytes) const {
+    if (!good()) return Form::plain;
+    const std::size_t begin = bytes.find_first_not_of(" \t\r\n");
+    if (begin == std::string_view::npos) return Form::unknown;
+    if (bytes[begin] == '{' || bytes[begin] == '[') return Form::plain;
+    const bool field = std::string_view("dei:r").find(bytes[begin]) != std::string_view::npos;
+    return field || head_.content_type.find("json") == std::string::npos ? Form::stream : Form::plain;
+  }
 
   // A response that does not follow the protocol is an error of the provider, wherever it is detected.
   ChatResult concluded_whatever_came(const HttpEnd& end) {
@@ -138,30 +202,82 @@ class ChatCall : public HttpReader {
   }
 
   bool take(const SseEvent& event) {
-    if (event.data == "[DONE]") {
-      ended_by_server_ = true;
-      return true;
-    }
-    const json data = foreign_json(event.data);
-    if (data.is_discarded()) {
-      fail(Kind::garbage,
-           "an event of the stream is not valid JSON or is nested too deeply: " + one_line(event.data, 200));
-      return false;
-    }
-    try {
-      if (auto error = answer_->event(event, data)) failed_ = std::move(error);
-    } catch (const std::exception& e) {
-      fail(Kind::garbage, fmt::format("an event of the stream does not follow the protocol ({}): {}",
-                                      said_shortly(e), one_line(event.data, 200)));
-    }
+    const bool complete = answer_->complete();
+    read(event);
+    if (failed_ && failed_->kind == Kind::refused && !refused_) refused_ = failed_;
+    // Nothing after its end takes an answer or a refusal back; what is said of its cost counts.
+    if (complete || refused_) failed_.reset();
     return !failed_;
   }
 
+  void read(const SseEvent& event) {
+    if (one_line(event.data, 10) == "[DONE]") {
+      failed_ = answer_->over();
+      return;
+    }
+    if (one_line(event.data, 10).empty()) return;  // keeps the connection open
+    const json data = json_with_cut_characters(event.data);
+    if (data.is_discarded() &&
+        event.data.find('\n') != std::string::npos) {  // events without blank lines between
+      for (const std::string_view line : lines_of(event.data))
+        if (!failed_) read({event.name, std::string(line)});
+      return;
+    }
+    if (data.is_discarded()) {
+      unread_bytes_ += event.data.size();
+      fail(Kind::garbage,
+           "an event of the stream is not valid JSON or is nested too deeply: " + one_line(event.data, 200));
+      return;
+    }
+    try {
+      failed_ = answer_->event(event, data);
+    } catch (const std::exception& e) {
+      unread_bytes_ += event.data.size();
+      fail(Kind::garbage, fmt::format("an event of the stream does not follow the protocol ({}): {}",
+                                      said_shortly(e), one_line(event.data, 200)));
+    }
+  }
+
+  // Of an answer that is rejected for another reason.
+  void take_said_usage() {
+    try {
+      (void)answer_->whole(foreign_json(plain_));
+    } catch (const std::exception&) {
+      return;  // it says nothing of it
+    }
+  }
+
+  // Its last event may lack the blank line. If it was cut, it is not JSON, and was not read.
+  void end_stream() {
+    const auto unread = unread_bytes_;
+    events_.end([this](const SseEvent& event) { return take(event); });
+    if (failed_ && failed_->kind == Kind::garbage) failed_.reset(), unread_bytes_ = unread;
+  }
+
+  // A body that is not a stream.
+  void read_plain() {
+    const json body = json_with_cut_characters(plain_);
+    if (body.is_discarded())
+      return fail(Kind::garbage,
+                  "the answer is not valid JSON or is nested too deeply: " + one_line(plain_, 200));
+    try {
+      failed_ = answer_->whole(body);
+      unread_bytes_ = 0;
+    } catch (const std::exception& e) {
+      fail(Kind::garbage, fmt::format("the answer does not follow the protocol ({}): {}", said_shortly(e),
+                                      one_line(plain_, 200)));
+    }
+  }
+
   ChatResult concluded(const HttpEnd& end) {
+    if (!failed_ && form_ == Form::stream) end_stream();
+    if (refused_) return tl::make_unexpected(*refused_);
     if (failed_) return tl::make_unexpected(*failed_);
     if (head_.status != 0 &&
         !good()) {  // even if the error's body is incomplete, because the status is known
       ChatError error = error_of_status(head_.status, plain_, head_.location);
+      if (error.kind == Kind::bad_request) error.message += remedy_for_field(plain_, sent_);
+      take_said_usage();
       error.retry_after_s = retry_after_seconds(head_.retry_after, unix_now());
       if (const auto ms = retry_after_seconds(head_.retry_after_ms, 0)) error.retry_after_s = *ms / 1000.0;
       if (error.retry_after_s.value_or(0.0) > kLongestAskedWaitS)
@@ -171,33 +287,22 @@ class ChatCall : public HttpReader {
                                          : "several days");
       return tl::make_unexpected(std::move(error));
     }
-    if (end.complete && !streamed()) {
-      const json body = foreign_json(plain_);
-      if (body.is_discarded()) {
-        fail(Kind::garbage, "the answer is not valid JSON or is nested too deeply: " + one_line(plain_, 200));
-      } else {
-        try {
-          if (auto error = answer_->whole(body)) failed_ = std::move(error);
-        } catch (const std::exception& e) {
-          fail(Kind::garbage, fmt::format("the answer does not follow the protocol ({}): {}", said_shortly(e),
-                                          one_line(plain_, 200)));
-        }
-      }
+    if (end.complete && form_ == Form::plain) {
+      read_plain();
       if (failed_) return tl::make_unexpected(*failed_);
     }
     if (answer_->complete()) return answered();
     if (!end.complete) return chat_failure(end.kind, end.message);
-    if (!ended_by_server_ && answer_->received_bytes() == 0 && !answer_->usage())
+    if (answer_->received_bytes() == 0 && !answer_->usage())
       return chat_failure(Kind::garbage,
                           "the server sent no answer; check that base_url supports this protocol");
     return chat_failure(Kind::cut_off, "the stream ended in the middle of the answer");
   }
 
   ChatResult answered() {
-    const Usage estimate = estimated();
-    const bool reported = answer_->usage() != nullptr;
+    const Usage usage = counted();
     ChatAnswer answer = answer_->take();
-    if (!reported || answer.usage.total() == 0) answer.usage = estimate;
+    answer.usage = usage;
     // If a server repeats the key, it must not get into the record.
     answer.text = key_.redacted(std::move(answer.text));
     for (ToolCall& call : answer.tool_calls)
@@ -215,37 +320,57 @@ class ChatCall : public HttpReader {
   Usage estimated() const {
     Usage usage;
     usage.estimated = true;
-    usage.input = estimated_tokens(request_bytes_);
-    usage.output = estimated_tokens(answer_->received_bytes());
+    usage.input = estimated_tokens(sent_.prompt_bytes);
+    usage.output = estimated_tokens(answer_->received_bytes() + unread_bytes_);
     return usage;
   }
 
-  // A rejection by status costs nothing. A request that failed later was probably processed.
-  Usage spent(const HttpEnd& end) const {
-    if (!end.sent || (head_.status != 0 && !good())) return {};
-    if (const Usage* reported = answer_->usage()) {
-      Usage usage = *reported;  // within a stream, the reported output may be incomplete
+  // As reported; a part of which nothing is said is estimated.
+  Usage counted() const {
+    const Usage estimate = estimated();
+    Usage usage = answer_->usage() ? *answer_->usage() : Usage{};
+    if (usage.input + usage.cached + usage.cache_written == 0)
+      usage.input = estimate.input, usage.estimated = true;
+    if (usage.output == 0 && estimate.output > 0) usage.output = estimate.output, usage.estimated = true;
+    return usage;
+  }
+
+  // A rejection costs nothing, by status or before any output, unless it comes with usage. A request that
+  // failed later was probably processed.
+  Usage spent(const HttpEnd& end, const ChatError& error) const {
+    const bool said = answer_->usage() && answer_->usage()->total() > 0;
+    const bool rejected =
+        (head_.status != 0 && !good()) || (error.before_work && answer_->received_bytes() == 0);
+    if (!end.sent || (rejected && !said)) return {};
+    Usage usage = counted();
+    if (form_ == Form::stream)  // what is reported within it may be incomplete
       usage.output = std::max(usage.output, estimated_tokens(answer_->received_bytes()));
-      usage.estimated = true;
-      return usage;
-    }
-    return estimated();
+    usage.estimated = usage.estimated || !answer_->complete();
+    return usage;
   }
 
   std::unique_ptr<AnswerReader> answer_;
   Secret key_;
-  std::size_t request_bytes_;
+  SentBody sent_;
   SseReader events_;
   std::function<void(ChatResult)> done_;
   Clock::time_point started_ = Clock::now();
   double first_byte_s_ = 0.0;
   HttpHead head_;
-  std::string plain_;  // a body that is not a stream
-  bool ended_by_server_ = false;
-  std::optional<ChatError> failed_;
+  Form form_ = Form::unknown;
+  std::string plain_;             // a body that is not a stream
+  std::size_t unread_bytes_ = 0;  // of what arrived and could not be read
+  std::optional<ChatError> failed_, refused_;
 };
 
 }  // namespace
+
+std::unique_ptr<HttpReader> response_reader(std::unique_ptr<AnswerReader> answer, const Secret& key,
+                                            SentBody sent, const ChatBounds& bounds,
+                                            std::function<void(ChatResult)> done) {
+  return std::make_unique<ChatCall>(std::move(answer), key, std::move(sent), bounds.answer_bytes,
+                                    std::move(done));
+}
 
 HttpChatModel::HttpChatModel(std::unique_ptr<const ChatProtocol> protocol, ChatEndpoint endpoint, Secret key,
                              std::shared_ptr<HttpClient> client)
@@ -271,12 +396,12 @@ void HttpChatModel::ask(const ChatRequest& request, std::stop_token stop, ChatLi
   call.headers = shared_->protocol->headers(shared_->key);
   call.headers.emplace_back("Content-Type: application/json");
   call.headers.emplace_back("Accept: text/event-stream, application/json");
-  json body = shared_->protocol->body(request, endpoint);
-  body.update(endpoint.extra, true);
+  const json body = configured(shared_->protocol->body(request, endpoint), endpoint);
   call.body = json_text(body);
   call.timeouts = endpoint.timeouts;
   call.answer_bytes = endpoint.bounds.answer_bytes;
-  const std::size_t request_bytes = bytes_of(request);
+  SentBody sent{endpoint.config_name, {}, bytes_of(request)};
+  for (const auto& [field, value] : body.items()) sent.fields.push_back(field);
 
   // Canceled by the caller or by the model's destructor; the reader, which exists until the call ends, holds
   // both.
@@ -300,8 +425,8 @@ void HttpChatModel::ask(const ChatRequest& request, std::stop_token stop, ChatLi
     const std::lock_guard lock(shared->mutex);
     if (--shared->open == 0) shared->none_left.notify_all();
   };
-  auto reader = std::make_unique<ChatCall>(shared_->protocol->reader(std::move(listener.delta)), shared_->key,
-                                           request_bytes, call.answer_bytes, std::move(done));
+  auto reader = response_reader(shared_->protocol->reader(std::move(listener.delta)), shared_->key,
+                                std::move(sent), endpoint.bounds, std::move(done));
   if (const std::string what = shared_->protocol->cannot_say(request); !what.empty()) {
     HttpEnd end;
     end.kind = Kind::bad_request;

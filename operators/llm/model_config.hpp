@@ -50,7 +50,9 @@ struct ModelConfig {
   std::string name;      // name in the configuration
   std::string provider;  // openai, openai_responses, anthropic, command, mailbox, replay
   std::string base_url, model, api_key_env;
-  nlohmann::json extra = nlohmann::json::object();  // fields of the request's body to add or replace
+  // Fields of the request's body to add, replace or (null) leave out; fields to send under other names.
+  nlohmann::json extra = nlohmann::json::object();
+  std::map<std::string, std::string> rename;
   std::vector<std::string> command;
   std::string answer = "text";         // for command: text, file, claude_json
   std::string folder, file;            // for mailbox and replay

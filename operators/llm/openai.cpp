@@ -2,8 +2,10 @@
 #include "operators/llm/openai.hpp"
 
 #include <map>
+#include <stdexcept>
 
 #include "operators/llm/chat_errors.hpp"
+#include "operators/llm/empty_answer.hpp"
 #include "operators/llm/said_cost.hpp"
 
 namespace cultivar {
@@ -12,25 +14,17 @@ using nlohmann::json;
 
 namespace {
 
-std::string text_of(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 class OpenAiReader : public AnswerReader {
  public:
   using AnswerReader::AnswerReader;
 
   std::optional<ChatError> event(const SseEvent&, const json& data) override {
-    if (const auto error = data.find("error"); error != data.end() && !error->is_null())
-      return error_of_object(*error);
-    return take_choices(data, "delta");
+    return take_choices(data, "delta", "message");
   }
 
   std::optional<ChatError> whole(const json& body) override {
-    if (const auto error = body.find("error"); error != body.end() && !error->is_null())
-      return error_of_object(*error);
-    return take_choices(body, "message");
+    if (auto error = take_choices(body, "message", "delta")) return error;
+    return finished_ || received_ == 0 ? std::nullopt : ended();  // the body was complete
   }
 
  private:
@@ -38,35 +32,80 @@ class OpenAiReader : public AnswerReader {
     for (auto& [index, call] : calls_) answer.tool_calls.push_back(std::move(call));
   }
 
-  std::optional<ChatError> take_choices(const json& data, const char* part) {
+  std::optional<ChatError> ended() override { return take_finish(calls_.empty() ? "stop" : "tool_calls"); }
+
+  // `part`: where this form of an answer has its text; some servers have it under the name of the other.
+  std::optional<ChatError> take_choices(const json& data, const char* part, const char* other) {
+    take_openai_usage(data, "prompt_tokens", "completion_tokens");
+    if (const auto error = data.find("error"); error != data.end() && !error->is_null())
+      return error_of_object(*error);
     if (answer_.model.empty()) answer_.model = text_of(data, "model");
     if (answer_.request_id.empty()) answer_.request_id = text_of(data, "id");
-    if (const auto usage = data.find("usage"); usage != data.end() && usage->is_object())
-      take_openai_usage(*usage, "prompt_tokens", "completion_tokens");
     const auto choices = data.find("choices");
     if (choices == data.end() || choices->empty()) return std::nullopt;  // the usage is sent without choices
     const json& choice = choices->at(0);
-    if (const auto found = choice.find(part); found != choice.end() && found->is_object()) take_part(*found);
+    if (const auto error = choice.find("error"); error != choice.end() && error->is_object())
+      return error_of_object(*error);
+    if (const auto found = choice.find(part); found != choice.end() && found->is_object())
+      take_part(*found);
+    else if (const auto again = choice.find(other);  // it may repeat all text so far
+             again != choice.end() && again->is_object() && received_ == 0)
+      take_part(*again);
     return take_finish(text_of(choice, "finish_reason"));
   }
 
-  void take_part(const json& part) {
-    const std::string text = text_of(part, "content");
+  void take_text(const std::string& text) {
     answer_.text += text;
     tell(ChatDelta::Kind::text, text);
+  }
+
+  // A text, or a list of parts, as from Mistral: {"type": "text", "text": ...}, {"type": "thinking",
+  // "thinking": [parts]}.
+  void take_content(const json& content) {
+    if (content.is_string()) return take_text(content.get<std::string>());
+    if (content.is_object()) return take_content_part(content);
+    if (content.is_null()) return;
+    if (!content.is_array()) throw std::invalid_argument("`content` is neither text nor a list of parts");
+    for (const json& part : content)
+      part.is_string() ? take_text(part.get<std::string>()) : take_content_part(part);
+  }
+
+  void take_content_part(const json& part) {
+    const std::string type = text_of(part, "type");
+    if (type == "refusal") {
+      refusal_ += text_of(part, "refusal");
+    } else if (type == "thinking" || type == "reasoning") {
+      tell(ChatDelta::Kind::reasoning, text_in(part, type.c_str()) + text_of(part, "text"));
+    } else if (type.empty() || type == "text" || type == "output_text") {
+      take_text(part.at("text").get<std::string>());
+    }  // others, such as images, are no text
+  }
+
+  // The field as a text or as a list of parts with text.
+  static std::string text_in(const json& object, const char* key) {
+    const auto found = object.find(key);
+    if (found == object.end() || !found->is_array()) return text_of(object, key);
+    std::string text;
+    for (const json& part : *found)
+      text += part.is_string() ? part.get<std::string>() : text_of(part, "text");
+    return text;
+  }
+
+  void take_part(const json& part) {
+    if (const auto content = part.find("content"); content != part.end()) take_content(*content);
     refusal_ += text_of(part, "refusal");
     // Non-standard: DeepSeek, vLLM and llama.cpp use the first name, OpenRouter and others the second.
-    std::string reasoning = text_of(part, "reasoning_content");
-    if (reasoning.empty()) reasoning = text_of(part, "reasoning");
+    std::string reasoning = text_in(part, "reasoning_content");
+    if (reasoning.empty()) reasoning = text_in(part, "reasoning");
     tell(ChatDelta::Kind::reasoning, reasoning);
     const auto calls = part.find("tool_calls");
     if (calls == part.end() || !calls->is_array()) return;
     std::int64_t position = 0;
     for (const json& piece : *calls) {
-      ToolCall& call = calls_[piece.value("index", position++)];
+      ToolCall& call = calls_[index_of(piece, "index", position++)];
       if (call.id.empty()) call.id = text_of(piece, "id");
       const auto function = piece.find("function");
-      if (function == piece.end()) continue;
+      if (function == piece.end() || !function->is_object()) continue;
       if (call.name.empty()) call.name = text_of(*function, "name");
       const auto arguments = function->find("arguments");
       if (arguments == function->end() || arguments->is_null()) continue;
@@ -79,6 +118,7 @@ class OpenAiReader : public AnswerReader {
 
   std::optional<ChatError> take_finish(const std::string& reason) {
     if (reason.empty()) return std::nullopt;
+    if (reason == "error") return error_of_object("finish_reason error");
     finished_ = true;
     if (reason == "content_filter" || !refusal_.empty()) return refusal(refusal_);
     answer_.stop = reason == "length"                                    ? StopReason::length
@@ -105,7 +145,7 @@ json message_of(const ChatMessage& m) {
     case ChatRole::assistant:
       message = {{"role", "assistant"}, {"content", m.text}};
       if (m.tool_calls.empty()) break;
-      if (m.text.empty()) message["content"] = nullptr;
+      if (is_blank(m.text)) message["content"] = nullptr;
       for (const ToolCall& call : m.tool_calls)
         message["tool_calls"].push_back(
             {{"id", call.id},

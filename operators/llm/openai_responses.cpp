@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/llm/openai_responses.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "operators/llm/chat_errors.hpp"
+#include "operators/llm/empty_answer.hpp"
 #include "operators/llm/said_cost.hpp"
 
 namespace cultivar {
@@ -16,59 +18,71 @@ class ResponsesReader : public AnswerReader {
  public:
   using AnswerReader::AnswerReader;
 
-  std::optional<ChatError> event(const SseEvent&, const json& data) override {
-    const std::string& type = data.at("type").get_ref<const std::string&>();
+  std::optional<ChatError> event(const SseEvent& event, const json& data) override {
+    take_openai_usage(data, "input_tokens", "output_tokens");
+    if (const auto response = data.find("response"); response != data.end())
+      take_openai_usage(*response, "input_tokens", "output_tokens");
+    const std::string type = type_of(event, data);
     if (type == "response.output_text.delta") {
+      deltas_ += data.at("delta").get_ref<const std::string&>();
       tell(ChatDelta::Kind::text, data.at("delta").get_ref<const std::string&>());
     } else if (type == "response.function_call_arguments.delta") {
       tell(ChatDelta::Kind::tool_arguments, data.at("delta").get_ref<const std::string&>());
     } else if (type == "response.reasoning_summary_text.delta" || type == "response.reasoning_text.delta") {
       tell(ChatDelta::Kind::reasoning, data.at("delta").get_ref<const std::string&>());
     } else if (type == "response.output_item.done") {
-      items_[data.at("output_index").get<int>()] = data.at("item");
+      const json& item = data.at("item");
+      const bool again = std::ranges::any_of(items_, [&](const auto& known) { return known.second == item; });
+      if (!again) items_[index_of(data, "output_index", static_cast<std::int64_t>(items_.size()))] = item;
     } else if (type == "response.completed" || type == "response.incomplete" || type == "response.failed") {
       return whole(data.at("response"));
     } else if (type == "error") {
       return error_of_object(data.contains("error") ? data.at("error") : data);
+    } else if (type.empty() && data.contains("error")) {
+      return error_of_object(data.at("error"));
     }
     return std::nullopt;
   }
 
   // The last event holds the complete response, like the body of a response that is not streamed.
   std::optional<ChatError> whole(const json& response) override {
-    if (const auto usage = response.find("usage"); usage != response.end() && usage->is_object())
-      take_openai_usage(*usage, "input_tokens", "output_tokens");
-    const std::string status = response.at("status").get<std::string>();
+    take_openai_usage(response, "input_tokens", "output_tokens");
     if (const auto error = response.find("error"); error != response.end() && !error->is_null())
-      return with_usage(error_of_object(*error));
-    if (status != "completed" && status != "incomplete")
-      return with_usage(error_of_object("status " + status));
-    answer_.model = response.value("model", "");
-    answer_.request_id = response.value("id", "");
-    if (const auto output = response.find("output"); output != response.end() && output->is_array())
-      for (std::size_t i = 0; i < output->size(); ++i) items_[static_cast<int>(i)] = (*output)[i];
-    std::string reason;
-    if (status == "incomplete" && response.contains("incomplete_details") &&
-        response.at("incomplete_details").is_object())
-      reason = response.at("incomplete_details").value("reason", "");
+      return error_of_object(*error);
+    const std::string status = response.at("status").get<std::string>();
+    if (status != "completed" && status != "incomplete") return error_of_object("status " + status);
+    answer_.model = text_of(response, "model");
+    answer_.request_id = text_of(response, "id");
+    const auto output = response.find("output");
+    if (output != response.end() && output->is_array() && !output->empty()) items_.clear();
+    if (output != response.end() && output->is_array())
+      for (std::size_t i = 0; i < output->size(); ++i) items_[static_cast<std::int64_t>(i)] = (*output)[i];
+    if (status == "incomplete") {
+      const auto details = response.find("incomplete_details");
+      incomplete_ = details != response.end() ? text_of(*details, "reason") : std::string();
+      if (incomplete_.empty()) incomplete_ = status;
+    }
+    return ended();
+  }
+
+ private:
+  std::optional<ChatError> ended() override {
     take_items();
     finished_ = true;
-    if (reason == "content_filter" || (!refusal_.empty() && answer_.text.empty())) return refusal(refusal_);
-    answer_.stop = status == "incomplete"       ? StopReason::length
+    if (incomplete_ == "content_filter" || (!refusal_.empty() && answer_.text.empty()))
+      return refusal(refusal_);
+    answer_.stop = !incomplete_.empty()         ? StopReason::length
                    : answer_.tool_calls.empty() ? StopReason::end
                                                 : StopReason::tool_calls;
     return std::nullopt;
   }
 
- private:
-  ChatError with_usage(ChatError error) const {
-    if (usage_) error.usage = *usage_;
-    return error;
-  }
-
   void take_items() {
     json carried = json::array();
     std::size_t bytes = 0;
+    answer_.text.clear();  // the last event may come twice
+    answer_.tool_calls.clear();
+    refusal_.clear();
     for (const auto& [index, item] : items_) {
       const std::string type = item.value("type", "");
       if (type == "message") {
@@ -84,11 +98,14 @@ class ResponsesReader : public AnswerReader {
         carried.push_back(item);
       }
     }
+    if (answer_.text.empty()) answer_.text = deltas_;  // some servers do not repeat it
     received_ = std::max(received_, bytes + answer_.text.size());
     if (!carried.empty()) answer_.carried = {{"openai_responses", std::move(carried)}};
   }
 
-  std::map<int, json> items_;
+  std::map<std::int64_t, json> items_;
+  std::string deltas_;      // text as it arrived
+  std::string incomplete_;  // why; empty: it is not
   std::string refusal_;
 };
 
@@ -101,7 +118,7 @@ void add_message(json& input, const ChatMessage& m) {
   }
   if (m.carried.is_object() && m.carried.contains("openai_responses"))
     for (const json& item : m.carried.at("openai_responses")) input.push_back(item);
-  if (!m.text.empty() || m.tool_calls.empty())
+  if (!is_blank(m.text) || m.tool_calls.empty())
     input.push_back({{"role", m.role == ChatRole::user ? "user" : "assistant"}, {"content", m.text}});
   for (const ToolCall& call : m.tool_calls)
     input.push_back({{"type", "function_call"},

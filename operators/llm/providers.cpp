@@ -52,6 +52,8 @@ Expected<std::unique_ptr<ChatModel>> make_chat_model(const ModelConfig& config,
     endpoint.base_url = config.base_url;
     endpoint.model = config.model;
     endpoint.extra = config.extra;
+    endpoint.rename = config.rename;
+    endpoint.config_name = config.name;
     endpoint.timeouts = config.timeouts;
     return std::make_unique<HttpChatModel>(protocol(), std::move(endpoint), std::move(*key),
                                            std::move(client));

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -12,27 +13,32 @@ using nlohmann::json;
 
 namespace {
 
-const json* number_at(const json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
+// Some gateways write numbers as text.
+std::optional<double> number_at(const json& object, const char* key) {
+  if (!object.is_object()) return std::nullopt;
   const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? &*found : nullptr;
+  if (found == object.end()) return std::nullopt;
+  if (found->is_number()) return found->get<double>();  // any kind of number
+  if (!found->is_string()) return std::nullopt;
+  const std::string& text = found->get_ref<const std::string&>();
+  double number = 0.0;
+  const auto [stop, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return code == std::errc() && stop == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
 }  // namespace
 
 std::int64_t said_tokens(const json& object, const char* key) {
-  const json* said = number_at(object, key);
-  if (said == nullptr) return 0;
-  const double about = said->get<double>();  // any kind of number
+  const double about = number_at(object, key).value_or(0.0);
   if (!(about > 0)) return 0;
   if (about >= static_cast<double>(kMostTokensSaid)) return kMostTokensSaid;
   return static_cast<std::int64_t>(about);
 }
 
 std::optional<double> said_usd(const json& object, const char* key) {
-  const json* said = number_at(object, key);
-  if (said == nullptr || !(said->get<double>() >= 0)) return std::nullopt;
-  return within_reason(said->get<double>());
+  const std::optional<double> said = number_at(object, key);
+  if (!said || !(*said >= 0)) return std::nullopt;
+  return within_reason(*said);
 }
 
 Usage within_reason(Usage usage) {
@@ -47,15 +53,16 @@ double within_reason(double usd) {
 }
 
 BelievedCost believed(Usage said, std::optional<double> usd, const ReservedCost& reserved) {
-  constexpr std::int64_t others_words = 200'000;
-  constexpr double dearest_token = 1e-3;  // USD, if the model has no prices
+  constexpr std::int64_t others_words = 200'000, beyond_the_limit = 200'000;  // tokens
+  constexpr double dearest_token = 1e-3;                                      // USD
   BelievedCost cost{within_reason(said), usd, {}};
   Usage& counted = cost.usage;
   const auto doubt = [&](const std::string& words) {
     cost.not_believed += (cost.not_believed.empty() ? "" : "; ") + words;
     counted.estimated = true;
   };
-  if (counted.output > reserved.usage.output) {
+  // Some servers do not apply the limit, or not to reasoning.
+  if (counted.output > reserved.usage.output + beyond_the_limit) {
     if (!said.estimated)
       doubt(fmt::format("the provider reported {} output tokens for a call limited to {}", counted.output,
                         reserved.usage.output));
@@ -72,10 +79,8 @@ BelievedCost believed(Usage said, std::optional<double> usd, const ReservedCost&
   }
   if (!usd) return cost;
   cost.usd = within_reason(*usd);
-  const double most =
-      reserved.usd > 0
-          ? reserved.usd
-          : dearest_token * static_cast<double>(std::max(reserved.usage.total(), counted.total()));
+  const double most = std::max(
+      reserved.usd, dearest_token * static_cast<double>(std::max(reserved.usage.total(), counted.total())));
   if (*cost.usd > most * (1 + 1e-9)) {
     doubt(fmt::format("the provider reported {:.4f} USD for a call that can cost at most {:.4f}", *cost.usd,
                       most));

@@ -23,15 +23,17 @@ std::optional<double> said_usd(const nlohmann::json& object, const char* key);
 Usage within_reason(Usage);
 double within_reason(double usd);
 
-// The cost that is counted for a call. Reported output or a price above the reservation, and far more input
-// tokens than the prompt has bytes, are implausible: then the reservation counts, and `not_believed` explains
-// it. Somewhat more input is plausible, because programs add their own text to prompts.
+// The cost that is counted for a call. Far more output than was asked for, far more input tokens than the
+// prompt has bytes, and a price above that of the dearest tokens are implausible: then the most that was
+// expected counts, and `not_believed` explains it. Somewhat more is plausible and counts as it is: programs
+// add their own text to prompts and ask again themselves, and some servers do not apply the limit of the
+// output.
 struct BelievedCost {
   Usage usage;
   std::optional<double> usd;
   std::string not_believed;
 };
-struct ReservedCost {
+struct ReservedCost {  // what was expected at most
   Usage usage;
   double usd = 0.0;  // 0 if the model has no prices
   std::size_t prompt_bytes = 0;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "operators/llm/empty_answer.hpp"
 #include "operators/llm/providers.hpp"
 #include "operators/llm/said_cost.hpp"
 
@@ -223,12 +224,46 @@ double ChatService::Core::consider(std::list<ServedCall>::iterator it) {
   return std::min(next, end);
 }
 
-void ChatService::Core::reckon(CallTry& each) {
-  each.reservation.usage = most_of(each.fitted, each.desk->tokens_per_byte);
-  // Input that is written to a cache has the highest price.
+// The most that was asked for, at the highest price of input, which is that for writing to a cache.
+static ReservedCost most_asked_for(const CallTry& each) {
+  const Usage usage = most_of(each.fitted, each.desk->tokens_per_byte);
   Prices dearest = each.desk->config.prices;
   dearest.input = std::max({dearest.input, dearest.cache_written, dearest.cached});
-  each.reservation.usd = dearest.usd_of(each.reservation.usage);
+  return {usage, dearest.usd_of(usage), bytes_of(each.fitted)};
+}
+
+void ChatService::Core::reckon(CallTry& each) {
+  const LimitedModel& desk = *each.desk;
+  const ReservedCost asked = most_asked_for(each);
+  each.reservation.usage = asked.usage;
+  each.reservation.usage.output += desk.beyond_limit;
+  each.reservation.usd = std::max(asked.usd, desk.most_usd);
+}
+
+// What a call showed of the model's costs.
+void ChatService::Core::learn_cost(const CallTry& each, const Usage& used, double usd) {
+  LimitedModel& desk = *each.desk;
+  const ReservedCost asked = most_asked_for(each);
+  desk.beyond_limit = std::max(desk.beyond_limit, used.output - asked.usage.output);
+  if (usd > asked.usd) desk.most_usd = std::max(desk.most_usd, usd);
+}
+
+// Programs ask models as often as they like: what a call costs is known when the first has ended.
+bool ChatService::Core::must_be_first(const ServedCall& call, const LimitedModel& desk) const {
+  if (desk.config.answer != "claude_json" || desk.cost_known) return false;
+  const auto of_operator = options.caps.by_operator.find(call.order.op);
+  return options.caps.run.usd || desk.config.cap.usd ||
+         (of_operator != options.caps.by_operator.end() && of_operator->second.usd);
+}
+
+void ChatService::Core::tell_of_nothing(const ServedCall& call, const CallTry& each,
+                                        const ChatAnswer& answer) {
+  LimitedModel& desk = *each.desk;
+  if ((!says_nothing(answer) && !answer.from_reasoning) || std::exchange(desk.told_of_nothing, true)) return;
+  tell(fmt::format("an answer of model {} has no text: {}; {}", desk.config.name,
+                   what_came(answer, each.fitted.max_output_tokens),
+                   remedy_for(answer, desk.config, call.order.request.max_output_tokens)),
+       true);
 }
 
 std::optional<double> ChatService::Core::offer(ServedCall& call, CallTry& each) {
@@ -239,7 +274,7 @@ std::optional<double> ChatService::Core::offer(ServedCall& call, CallTry& each) 
   if (ready == kNever) return at + desk.config.retry.fallback_after_s + 1.0;
   if (ready > at) return ready;
   // First come, first served among calls that need the same model's slots and tokens.
-  if (desk.blocked || desk.in_flight >= desk.config.limits.in_flight) {
+  if (desk.blocked || desk.in_flight >= (must_be_first(call, desk) ? 1 : desk.config.limits.in_flight)) {
     desk.blocked = true;
     return kNever;
   }
@@ -331,12 +366,12 @@ void ChatService::Core::conclude(ServedCall& call, ChatResult result) {
   take_keys_out(mask, result);
   // A wrong number from a provider must neither lift a cap nor exhaust one.
   Usage& used = result ? result->usage : result.error().usage;
-  BelievedCost cost = believed(used, result ? result->usd : std::nullopt,
-                               {each.reservation.usage, each.reservation.usd, bytes_of(each.fitted)});
+  std::optional<double>& said_usd = result ? result->usd : result.error().usd;
+  BelievedCost cost = believed(used, said_usd, most_asked_for(each));
   used = cost.usage;
-  if (result) result->usd = cost.usd;
+  said_usd = cost.usd;
   if (!cost.not_believed.empty()) {
-    tell(fmt::format("model {}: {}, which is implausible; the reservation is counted instead",
+    tell(fmt::format("model {}: {}, which is implausible; the most that was expected is counted instead",
                      desk.config.name, cost.not_believed));
     if (result)
       result->not_believed = cost.not_believed;
@@ -346,6 +381,8 @@ void ChatService::Core::conclude(ServedCall& call, ChatResult result) {
   const double usd = cost.usd ? *cost.usd : desk.config.prices.usd_of(used);
   desk.limits.end(each.expected, used, at);
   ledger.settle(each.reservation, used, usd, !result);
+  desk.cost_known = desk.cost_known || result || cost.usd;
+  learn_cost(each, used, usd);
   if (!used.estimated && used.input + used.cached + used.cache_written > each.reservation.usage.input)
     desk.tokens_per_byte = std::max(desk.tokens_per_byte,
                                     1.1 * static_cast<double>(used.input + used.cached + used.cache_written) /
@@ -356,6 +393,7 @@ void ChatService::Core::conclude(ServedCall& call, ChatResult result) {
     const bool rested = desk.breaker.state(at) != CircuitBreaker::State::closed;
     desk.breaker.succeeded();
     desk.holds = 0;
+    tell_of_nothing(call, each, *result);
     if (rested) tell("model " + desk.config.name + " is available again");
     if (auto kept = log.arrived(call.exchange, *result, usd); !kept)
       return finish(

@@ -29,8 +29,13 @@ struct LimitedModel {
   int holds = 0;  // in a row
   std::string reason;
   int in_flight = 0;
-  double tokens_per_byte = kMostTokensPerByte;  // raised when the model's answers report more
-  bool blocked = false;                         // in this pass: an earlier call is waiting for it
+  // Raised when the model's answers report more.
+  double tokens_per_byte = kMostTokensPerByte;
+  std::int64_t beyond_limit = 0;  // tokens of output
+  double most_usd = 0.0;          // of a call that cost more than was expected at most
+  bool cost_known = false;        // a call has ended
+  bool told_of_nothing = false;   // that an answer had no text
+  bool blocked = false;           // in this pass: an earlier call is waiting for it
 };
 
 struct CallTry {  // the state of one call at one model
@@ -72,6 +77,9 @@ struct ChatService::Core {
   double consider(
       std::list<ServedCall>::iterator);  // starts the call if possible; returns the time to check again
   static void reckon(CallTry&);          // computes the maximum cost
+  static void learn_cost(const CallTry&, const Usage& used, double usd);
+  bool must_be_first(const ServedCall&, const LimitedModel&) const;  // no other call may be in flight
+  void tell_of_nothing(const ServedCall&, const CallTry&, const ChatAnswer&);
   std::optional<double> offer(ServedCall&, CallTry&);  // nullopt: started; otherwise the earliest time
   void begin(ServedCall&, CallTry&);
   void hold(LimitedModel&, const ChatError&);

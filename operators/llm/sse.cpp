@@ -37,6 +37,12 @@ bool SseReader::line_ends(const std::function<bool(const SseEvent&)>& event) {
   return true;
 }
 
+void SseReader::end(const std::function<bool(const SseEvent&)>& event) {
+  if (too_large_) return;
+  if (!line_.empty() && line_ends(event)) line_.clear();
+  if (line_.empty() && has_data_) line_ends(event);
+}
+
 bool SseReader::feed(std::string_view bytes, const std::function<bool(const SseEvent&)>& event) {
   while (!bytes.empty()) {
     if (after_cr_) {

@@ -22,6 +22,8 @@ class SseReader {
   // Calls `event` for each complete event. False: a line or an event exceeded the limit, or `event` returned
   // false; then the reader must not be used again.
   bool feed(std::string_view bytes, const std::function<bool(const SseEvent&)>& event);
+  // After the last byte: the event that the stream began and did not end with a blank line, if any.
+  void end(const std::function<bool(const SseEvent&)>& event);
   bool too_large() const { return too_large_; }
 
  private:

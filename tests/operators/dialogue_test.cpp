@@ -90,6 +90,42 @@ BOOST_AUTO_TEST_CASE(a_refusal_goes_back_with_the_answer_and_the_reason_as_often
              std::get<GivenUp>(end).reason);
 }
 
+BOOST_AUTO_TEST_CASE(a_blank_answer_goes_back_once_as_no_text) {
+  BOOST_TEST(std::holds_alternative<ChatRequest>(after("\n\n")));
+  BOOST_TEST(turns.back().request.messages.at(1).text == "(no text)");
+  const Move end = after("");
+  const GivenUp& given_up = std::get<GivenUp>(end);
+  BOOST_TEST(given_up.nothing_came);
+  BOOST_TEST(contains(given_up.reason, "it sent no text; raise asking.output_tokens"), given_up.reason);
+  Talk other;  // but an answer between them counts
+  (void)other.after("");
+  (void)other.after("no edit here");
+  BOOST_TEST(std::holds_alternative<Proposal>(other.after(block("name: plain", "name: better"))));
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_that_is_all_reasoning_is_not_asked_for_again_with_the_same_limit) {
+  turns.back().request.max_output_tokens = 16000;
+  turns.back().answer.usage.reasoning = 16000;
+  const Move end = after("", StopReason::length);
+  const GivenUp& given_up = std::get<GivenUp>(end);
+  BOOST_TEST(given_up.nothing_came);
+  BOOST_TEST(contains(given_up.reason, "it used all 16000 output tokens for reasoning and sent no text"),
+             given_up.reason);
+  // A record of an earlier version that has an answer to the same question still gives what it gave.
+  turns.emplace_back();
+  BOOST_TEST(std::holds_alternative<Proposal>(after(block("name: plain", "name: better"))));
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_in_the_reasoning_is_used_and_reasoning_without_one_goes_back_once) {
+  turns.back().answer.from_reasoning = true;
+  BOOST_TEST(std::holds_alternative<Proposal>(after(block("name: plain", "name: better"))));
+  Talk other;
+  other.turns.back().answer.from_reasoning = true;
+  BOOST_TEST(std::holds_alternative<ChatRequest>(other.after("Hmm.")));
+  other.turns.back().answer.from_reasoning = true;
+  BOOST_TEST(std::get<GivenUp>(other.after("Hmm.")).nothing_came);
+}
+
 BOOST_AUTO_TEST_CASE(a_wrong_manifest_goes_back_and_is_proposed_in_the_end_to_be_recorded) {
   const std::string wrong = block("task: softmax", "task: softmacks");
   BOOST_TEST(std::holds_alternative<ChatRequest>(after(wrong)));

@@ -77,6 +77,20 @@ BOOST_AUTO_TEST_CASE(what_is_written_out_reads_back_the_same) {
   BOOST_TEST(again[1].command == models[1].command, boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(fields_of_a_request_are_renamed_or_left_out) {
+  const auto models = read(
+      "a: {provider: openai, model: m, extra: {stream_options: null, stream: ~}, rename: {max_tokens: "
+      "max_completion_tokens}}\n",
+      false);
+  BOOST_TEST(models[0].extra.dump() == R"({"stream":null,"stream_options":null})");
+  BOOST_TEST(models[0].rename.at("max_tokens") == "max_completion_tokens");
+  const std::string written = to_yaml(models);
+  const auto again = read_models(parse_yaml(written, "record").map().require("models"), "/nowhere", true);
+  BOOST_TEST(to_yaml(again) == written);
+  BOOST_TEST(
+      contains(complaint("a: {provider: openai, model: m, rename: {max_tokens: null}}"), "has no value"));
+}
+
 BOOST_AUTO_TEST_CASE(complaints_name_the_line_and_the_remedy) {
   BOOST_TEST(contains(complaint("a:\n  provider: antropic\n"), "my.yaml:2:"));
   BOOST_TEST(

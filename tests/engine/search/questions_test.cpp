@@ -219,11 +219,26 @@ BOOST_AUTO_TEST_CASE(a_model_of_which_nothing_can_be_used_is_closed_after_thirty
   Parts parts(server.url());
   Availability availability(parts.recorder, parts.breeding);
   AskingLimits room;
-  for (int i = 0; i < 29; ++i) availability.question_given_up("m", "no kernel");
+  for (int i = 0; i < 29; ++i) availability.question_given_up("m", {"no kernel"});
   availability.restrict(room);
   BOOST_TEST(room.closed.empty());
   availability.question_succeeded("m");
-  for (int i = 0; i < 30; ++i) availability.question_given_up("m", "no kernel");
+  for (int i = 0; i < 30; ++i) availability.question_given_up("m", {"no kernel"});
+  availability.restrict(room);
+  BOOST_TEST(room.closed.contains("m"));
+}
+
+BOOST_AUTO_TEST_CASE(a_model_whose_answers_have_no_text_is_closed_after_three_questions) {
+  ChatServer server(renamer());
+  Parts parts(server.url());
+  Availability availability(parts.recorder, parts.breeding);
+  AskingLimits room;
+  const GivenUp nothing{"no text", NoResult::fruitless, true};
+  for (const GivenUp& end : {nothing, nothing, GivenUp{"no kernel"}, nothing, nothing})
+    availability.question_given_up("m", end);
+  availability.restrict(room);
+  BOOST_TEST(room.closed.empty());
+  availability.question_given_up("m", nothing);
   availability.restrict(room);
   BOOST_TEST(room.closed.contains("m"));
 }

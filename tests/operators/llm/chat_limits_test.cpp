@@ -78,15 +78,19 @@ BOOST_AUTO_TEST_CASE(impossible_usage_figures_cost_no_more_than_was_reserved_and
   BOOST_TEST(log.rows[0].answer->not_believed.find(
                  "the provider reported 1000000 output tokens for a call limited to 1000") !=
              std::string::npos);
-  BOOST_TEST(told("which is implausible; the reservation is counted instead"));
+  BOOST_TEST(told("which is implausible; the most that was expected is counted instead"));
   const BelievedCost dear = believed({10, 0, 0, 10}, 99.0, {{100, 0, 0, 1000}, 0.09, 40});
-  BOOST_TEST(dear.usd.value() == 0.09);
+  BOOST_TEST(dear.usd.value() == 1.1);
   BOOST_TEST(dear.not_believed ==
-             "the provider reported 99.0000 USD for a call that can cost at most 0.0900");
+             "the provider reported 99.0000 USD for a call that can cost at most 1.1000");
   BOOST_TEST(believed({10, 0, 0, 10}, 99.0, {{100, 0, 0, 1000}, 0.0, 40}).usd.value() < 2.0);  // no prices
   const BelievedCost fair = believed({20'000, 0, 0, 900}, 0.05, {{100, 0, 0, 1000}, 0.09, 40});
   BOOST_TEST(fair.not_believed == "");
   BOOST_TEST(fair.usage.input == 20'000);
+  const BelievedCost more = believed({10, 0, 0, 5000}, 0.5, {{100, 0, 0, 1000}, 0.09, 40});
+  BOOST_TEST(more.not_believed == "");
+  BOOST_TEST(more.usage.output == 5000);  // some servers do not apply the limit
+  BOOST_TEST(more.usd.value() == 0.5);
 }
 
 BOOST_AUTO_TEST_CASE(a_model_over_its_cap_passes_the_call_to_its_fallback) {

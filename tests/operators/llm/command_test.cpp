@@ -11,6 +11,7 @@
 #include <future>
 #include <thread>
 
+#include "operators/llm/empty_answer.hpp"
 #include "operators/llm/plain_prompt.hpp"
 #include "support/ask_and_wait.hpp"
 #include "support/chat_models.hpp"
@@ -117,7 +118,28 @@ BOOST_AUTO_TEST_CASE(the_json_of_claude_brings_tokens_and_price) {
   CHECK_KIND(ask("cat > /dev/null; echo '{\"result\": \"limit reached\", \"is_error\": true}'", {},
                  CommandModelOptions::Answer::claude_json),
              Kind::program_failed);
-  CHECK_KIND(ask("cat > /dev/null; echo Hello", {}, CommandModelOptions::Answer::claude_json), Kind::garbage);
+  const ChatResult other = ask("cat > /dev/null; echo Hello", {}, CommandModelOptions::Answer::claude_json);
+  CHECK_KIND(other, Kind::garbage);
+  BOOST_TEST(other.error().usage.input == estimated_tokens(plain_prompt(request).size()));
+  BOOST_TEST(other.error().usage.estimated);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_program_says_of_its_cost_is_kept_however_it_ends) {
+  const std::string result =
+      R"(echo '{"type": "result", "is_error": false, "result": "x", "total_cost_usd": 0.08, "usage": {"output_tokens": 9}}')";
+  for (const std::string end : {"exit 1", "sleep 60", "kill -SEGV $$"}) {
+    const ChatResult failed = ask("cat > /dev/null; " + result + "; " + end, {},
+                                  CommandModelOptions::Answer::claude_json, {5, 5, 0.5, 10});
+    BOOST_TEST_REQUIRE(!failed.has_value(), end);
+    BOOST_TEST(failed.error().usd.value_or(0.0) == 0.08, end);
+    BOOST_TEST(failed.error().usage.output == 9, end);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(codes_for_terminals_are_no_part_of_an_answer) {
+  const ChatResult result = ask(R"(cat > /dev/null; printf '\033[0mIDEA: x\033[K\n\033]0;t\007end')");
+  BOOST_TEST_REQUIRE(result.has_value(), words_of(result));
+  BOOST_TEST(result->text == "IDEA: x\nend");
 }
 
 BOOST_AUTO_TEST_CASE(a_program_that_fails_says_why) {
@@ -135,9 +157,13 @@ BOOST_AUTO_TEST_CASE(a_missing_program_is_unreachable) {
   CHECK_KIND(ask_and_wait(model, request), Kind::unreachable);
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_no_answer) {
-  CHECK_KIND(ask("cat > /dev/null"), Kind::garbage);
-  CHECK_KIND(ask("cat > /dev/null; echo"), Kind::garbage);
+BOOST_AUTO_TEST_CASE(nothing_is_an_answer_without_text_and_a_missing_file_is_none) {
+  for (const char* const nothing : {"cat > /dev/null", "cat > /dev/null; echo"}) {
+    const ChatResult blank = ask(nothing);
+    BOOST_TEST_REQUIRE(blank.has_value(), words_of(blank));
+    BOOST_TEST(says_nothing(*blank));
+    BOOST_TEST(blank->usage.input > 0);
+  }
   CHECK_KIND(ask("true", {"{answer_file}"}, CommandModelOptions::Answer::file), Kind::garbage);
   for (const char* const no_file : {"mkfifo \"$1\"", "mkdir \"$1\"", "ln -s /dev/zero \"$1\""})
     CHECK_KIND(ask(no_file, {"{answer_file}"}, CommandModelOptions::Answer::file), Kind::garbage);
