@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `claude -p --output-format json` writes to stdout: an object of type `result`, or, by the user's own
 // settings, all events as an array or as lines, also among lines that are not JSON.
 #pragma once

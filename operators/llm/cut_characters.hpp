@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Characters that a server cut in two: tokens end inside a character, and some servers send each half in an
 // event of its own, as one half of a surrogate pair ("\ud83d") or as bytes that are not UTF-8 alone. JSON
 // holds neither, so the bytes of a half are kept as private characters until the pieces are joined.

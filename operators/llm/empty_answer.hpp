@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers without anything to use, and what to tell the user about them: a repetition would be paid again and
 // bring the same.
 #pragma once

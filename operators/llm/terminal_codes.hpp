@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs that believe that they write to a terminal put codes for colors, the cursor and titles into their
 // output.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers with random faults, and cuts at every byte: `bench-answer-fuzz [CASES] [SEED]`. Prints what the
 // readers lose; exit code 1 if they lose anything.
 #include <fmt/format.h>

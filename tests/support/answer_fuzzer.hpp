@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers of all providers with faults: cut at any byte, events and fields dropped, repeated, moved, of
 // another type. A plain parser says what can be read of them and which cost they name; the readers of
 // Cultivar must not do worse.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small part of what bench-answer-fuzz does.
 #include <boost/test/unit_test.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What programs print: the JSON of `claude -p` in all its forms, and codes for terminals.
 #include "operators/llm/claude_output.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "operators/llm/cut_characters.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is said of a cost is counted, whether the answer can be used or not; what was rejected before any work
 // costs nothing; an answer of which nothing is said costs its estimate. A budget holds in all cases.
 #include <algorithm>

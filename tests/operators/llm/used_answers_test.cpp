@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers in forms that some servers give them: used where there is something to use, and otherwise told to
 // the user once.
 #include <boost/test/unit_test.hpp>
