@@ -66,9 +66,8 @@ class AnthropicReader : public AnswerReader {
     for (auto& [index, block] : blocks_) {
       if (block.is_null()) continue;  // its beginning is missing, so a tool call has no name
       const std::string type = block.value("type", "");
-      if (type == "text") {
-        answer.text += block.value("text", "");
-      } else if (type == "tool_use") {
+      if (block.contains("text")) answer.text += block.value("text", "");
+      if (type == "tool_use") {
         const auto pieces = arguments_.find(index);
         answer.tool_calls.push_back(
             {block.value("id", ""), block.value("name", ""),

@@ -330,10 +330,9 @@ std::string lost_in(const std::string& provider, const std::string& bytes, std::
     return fmt::format("{} input tokens", plain.input);
   if (usage.output < plain.output) return fmt::format("{} output tokens", plain.output);
   const Plain all = read_plainly(provider, bytes);
-  if (!all.readable()) return {};
+  if (!all.readable() || all.text.empty()) return {};  // Cultivar may find text elsewhere
   if (!read) return fmt::format("the answer {}: {}", quoted(all.text), read.error().message);
-  // Where the plain parser has no text, Cultivar may find it elsewhere.
-  if (read->text != all.text && !all.text.empty())
+  if (read->text != all.text)
     return fmt::format("the text {}, for which there is {}", quoted(all.text), quoted(read->text));
   return {};
 }
