@@ -247,14 +247,18 @@ int compare_command(const Arguments& arguments) {
     output.line("No verdict: one of the kernels failed during timing.");
     return 1;
   }
-  const std::string figures = fmt::format(
-      "{}{} blocks, {} of device time", d.batches > 0 ? fmt::format("{} runs in random order, ", d.runs) : "",
-      d.blocks, duration(d.device_seconds));
+  const std::string figures =
+      fmt::format("{}{} block{}, {} of device time",
+                  d.batches > 0 ? fmt::format("{} runs in random order, ", d.runs) : "", d.blocks,
+                  d.blocks == 1 ? "" : "s", duration(d.device_seconds));
   if (d.workloads.size() > 1)
     output.line(fmt::format("Of all workloads A gains least on {}: {}.", least->workload,
                             gain_text(least->log_ratio)));
+  const bool bounded = std::isfinite(d.lower) || std::isfinite(d.upper);
   const std::string range =
-      fmt::format("{} (between {} and {})", gain_text(d.log_ratio), gain_text(d.lower), gain_text(d.upper));
+      gain_text(d.log_ratio) +
+      (bounded ? fmt::format(" (between {} and {})", gain_text(d.lower), gain_text(d.upper))
+               : std::string(" (too few pairs for bounds)"));
   switch (d.verdict) {
     case Verdict::better:
       output.line(fmt::format("A is better than B: {}. {}.", range, figures));

@@ -92,7 +92,7 @@ std::vector<ProgressField> fields_of(const Progress& p) {
   if (p.most_last_comparisons > 0)
     add(2, fmt::format("{} of the last {} comparisons, {} challenger{} waiting", p.last_comparisons,
                        p.most_last_comparisons, p.challengers, p.challengers == 1 ? "" : "s"));
-  if (!p.closing.empty()) add(1, "ending: " + p.closing);
+  if (!p.closing.empty()) fields.push_back({"ending: " + p.closing, 0, "ending"});
   if (!p.waiting.empty()) add(1, p.waiting);
   std::string used = p.wall_limit_s > 0
                          ? fmt::format("{} of {}", duration(p.elapsed_s), duration(p.wall_limit_s))
@@ -117,7 +117,8 @@ std::string line_of(std::vector<ProgressField> fields, std::size_t width) {
   constexpr std::size_t kReadable = 20;  // characters of what goes on now, of which the end is cut
   std::string text = joined();
   for (; text.size() > width; text = joined()) {
-    const auto last = std::ranges::max_element(fields, {}, &ProgressField::rank);
+    const auto last = std::ranges::max_element(
+        fields, {}, [](const auto& field) { return std::pair(field.rank, field.text.size()); });
     const auto lengthy = std::ranges::find_if(fields, [](const auto& f) { return !f.brief.empty(); });
     const std::size_t beyond = text.size() - width + 4;  // with the mark of what is omitted
     if (last->rank < kHistory && lengthy != fields.end())

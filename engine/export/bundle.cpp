@@ -312,7 +312,10 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
     files["verify/" + file] = facts.task_files[file].get<std::string>();
   if (const std::string text = task_in_pytorch(facts, task.name, request.runtime); !text.empty())
     files["pytorch/task_in_pytorch.py"] = text;
-  files["TABLE.md"] = table_page(name, device_of(facts), *kernels, request.portfolio);
+  std::string& table = files["TABLE.md"] = table_page(name, device_of(facts), *kernels, request.portfolio);
+  for (const BundledKernel& kernel : *kernels)
+    for (const BeyondMemory& each : beyond_memory_in(facts.environment, config, kernel.evaluation))
+      table += "\n" + in_a_cell(each.words()) + ".\n";
   files["environment.json"] = json_text(facts.environment, 2) + "\n";
   std::string lineage = "# Lineage\n";
   nlohmann::json lineages = nlohmann::json::object(), configurations = nlohmann::json::object();

@@ -12,7 +12,7 @@ struct Known {
   bool may_be_the_variants;
 };
 constexpr std::array<Known, 8> kKnown{{{"killed", "a process was killed from outside", false},
-                                       {"out_of_memory", "a process was killed for lack of memory", true},
+                                       {"out_of_memory", "memory ran out", true},
                                        {"memory_held", "other programs hold the device's memory", false},
                                        {"cache_lost", "the compiled kernel is no longer in the cache", false},
                                        {"cache_unwritable", "the cache cannot be written", false},

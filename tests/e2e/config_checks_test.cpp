@@ -68,21 +68,21 @@ BOOST_AUTO_TEST_CASE(a_search_without_a_budget_is_said_to_be_endless) {
   const auto limited = run("");
   BOOST_TEST(limited.exit == 0, limited.err);
   BOOST_TEST(!contains(limited.out, "no budget"), limited.out);
-  const auto endless = run("", {"--check", "--set", "budget.evaluations=0"});
+  const auto endless = run("", {"--check", "--set", "budget.evaluations=off"});
   BOOST_TEST(endless.exit == 0, endless.err);
   BOOST_TEST(contains(endless.out, "no budget: it goes on until it is stopped"), endless.out);
 }
 
 BOOST_AUTO_TEST_CASE(a_workload_that_no_memory_holds_is_refused_before_anything_is_allocated) {
-  set_own_workloads(path(), "      - {R: 2000000, C: 2000000}\n");
+  set_own_workloads(path(), "      - {R: 1000000, C: 1000000}\n");
   const auto checked = run("");
   BOOST_TEST(checked.exit == 2, checked.out);
-  BOOST_TEST(contains(checked.err, "workload R2000000_C2000000_f32 needs at least "), checked.err);
+  BOOST_TEST(contains(checked.err, "workload R1000000_C1000000_f32 needs at least "), checked.err);
   BOOST_TEST(contains(checked.err, " GiB of memory ("), checked.err);
   const auto evaluated =
       cultivar_in(path(), {"evaluate", "rms_norm", "rms_norm/seeds/plain.cpp", "--workloads", "small"});
   BOOST_TEST(evaluated.exit == 2, evaluated.out);
-  BOOST_TEST(contains(evaluated.err, "workload R2000000_C2000000_f32 needs at least "), evaluated.err);
+  BOOST_TEST(contains(evaluated.err, "workload R1000000_C1000000_f32 needs at least "), evaluated.err);
 }
 
 BOOST_AUTO_TEST_CASE(limits_of_the_shell_are_told_and_respected) {

@@ -254,6 +254,24 @@ BOOST_AUTO_TEST_CASE(a_submitted_variant_is_judged_when_a_stopped_search_resumes
   BOOST_TEST(found);
 }
 
+BOOST_AUTO_TEST_CASE(a_submission_to_a_running_search_is_told_its_number) {
+  write_own_task(folder.path(), "{wall: 15m}");
+  std::string source = read_text(folder / "rms_norm/seeds/blocked.cpp");
+  source.replace(source.find("rms_norm_blocked"), 16, "rms_norm_by_hand");
+  write_text(folder / "mine.cpp", source);
+  RunningCommand search(cultivar_command({"run", "search.yaml"}),
+                        {.folder = folder.path(), .environment = {}, .deadline_s = 300.0});
+  while (search.running() && !contains(run({"status", "own"}).out, ", running"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const auto submitted = facts(run({"submit", "own", "mine.cpp@LANES=32", "--note", "by hand", "--json"}));
+  BOOST_TEST_REQUIRE(submitted["individual"].is_number(), submitted.dump());
+  const auto one = facts(run({"show", "own", submitted["individual"].dump(), "--json"}));
+  BOOST_TEST(one["operator"] == "submit");
+  BOOST_TEST(one["note"] == "by hand");
+  search.signal(SIGINT);
+  BOOST_TEST(search.wait().exit == 130);
+}
+
 BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_a_clear_error) {
   write_own_task(folder.path(), "{evaluations: 1, wall: 15m}");
   write_text(folder / "file", "in the way\n");
