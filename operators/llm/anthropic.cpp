@@ -124,7 +124,8 @@ class AnthropicReader : public AnswerReader {
     } else if (type == "thinking_delta") {
       append(block, "thinking", delta.at("thinking"), ChatDelta::Kind::reasoning);
     } else if (type == "signature_delta") {
-      block["signature"] = delta.at("signature");
+      if (const std::string signature = text_of(delta, "signature"); !signature.empty())
+        block["signature"] = signature;
     }
   }
 

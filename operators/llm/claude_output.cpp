@@ -108,8 +108,8 @@ ClaudeOutput read_claude_output(const std::string& output) {
   ClaudeOutput read;
   const json* result = nullptr;
   for (const json& object : objects) {
-    const std::string type = text_in(object, "type").value_or("result");
-    if (type == "result" && (object.contains("type") || object.contains("result"))) result = &object;
+    if (object.contains("type") ? text_in(object, "type") == "result" : object.contains("result"))
+      result = &object;
     if (const auto usd = said_usd(object, "total_cost_usd"))
       read.usd = std::max(*usd, read.usd.value_or(0.0));
   }

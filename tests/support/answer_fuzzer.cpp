@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -45,6 +46,8 @@ struct Plain {
   bool over = false;    // the answer is complete
   bool broken = false;  // something before its end cannot be read
   std::string text;
+  std::map<std::int64_t, std::string> blocks = {};  // of the text, where a protocol numbers them
+  std::int64_t block = -1;
   std::int64_t input = 0, output = 0;  // tokens, the highest that were said
   double usd = 0.0;
   bool readable() const { return over && !broken; }
@@ -85,6 +88,12 @@ void read_anthropic(const std::string& name, const json& event, Plain& plain) {
   if (event.is_object() && event.contains("message"))
     take_usage(event["message"], "input_tokens", "output_tokens", plain);
   const std::string type = string_in(event, "type").empty() ? name : string_in(event, "type");
+  const json index = event.value("index", json());
+  if (type == "content_block_start")
+    plain.block = index.is_number_integer() ? index.get<std::int64_t>() : plain.block + 1;
+  if (type == "content_block_delta")
+    plain.block =
+        index.is_number_integer() ? index.get<std::int64_t>() : std::max<std::int64_t>(plain.block, 0);
   if (type == "content_block_start" && event.contains("content_block") &&
       event["content_block"].is_object()) {
     for (const char* key : {"type", "text", "thinking", "id", "name"})
@@ -92,7 +101,11 @@ void read_anthropic(const std::string& name, const json& event, Plain& plain) {
   } else if (type == "content_block_delta") {
     const json& delta = event.at("delta");
     const std::string kind = delta.at("type").get<std::string>();
-    if (kind == "text_delta") plain.text += delta.at("text").get<std::string>();
+    if (kind == "text_delta") {
+      plain.blocks[plain.block] += delta.at("text").get<std::string>();
+      plain.text.clear();
+      for (const auto& [number, text] : plain.blocks) plain.text += text;
+    }
     if (kind == "thinking_delta") (void)delta.at("thinking").get<std::string>();
     if (kind == "input_json_delta") (void)delta.at("partial_json").get<std::string>();
   } else if (type == "message_delta") {
