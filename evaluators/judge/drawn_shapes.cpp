@@ -85,7 +85,8 @@ class ShapeDraw {
     // Given from now on: a default would follow the dimension that moves.
     if (relative) given_[focus.of] = current_.values.at(focus.of);
     draw_parameters(focus.compared && focus.others != Focus::Others::least);
-    if (!focus.also.empty()) {
+    const bool both = relative && focus.also == focus.of;
+    if (!both && !focus.also.empty()) {
       // It may have no room before the other dimension leaves some.
       take(focus.name, 1.0);
       if (current_.values.at(focus.also) != focus.also_value && !take(focus.also, focus.also_value))
@@ -98,7 +99,13 @@ class ShapeDraw {
                                                         : focus.value;
     };
     for (int i = 0; i <= kHalvings; ++i) {
-      if (current_.values.at(focus.name) == wanted() || take(focus.name, wanted())) return current_;
+      if (both) {
+        const double value = focus.relation == Focus::Relation::plus ? focus.also_value + focus.value
+                                                                     : focus.also_value * focus.value;
+        if (take(Bindings{{focus.of, focus.also_value}, {focus.name, value}})) return current_;
+      } else if (current_.values.at(focus.name) == wanted() || take(focus.name, wanted())) {
+        return current_;
+      }
       // Others may be too large for it, or have a value that excludes it.
       const std::string& other = task_.dimensions[below(stream_, task_.dimensions.size())].name;
       if (other == focus.name || other == focus.also) continue;
@@ -222,11 +229,13 @@ class ShapeDraw {
     return false;
   }
 
-  // Makes this value the shape's, if the shape is then legal, claimed, usable and within the limits.
+  // Makes these values the shape's, if the shape is then legal, claimed, usable and within the limits.
   bool take(const std::string& name, double value) {
-    if (value == current_.values.at(name)) return false;
+    return value != current_.values.at(name) && take(Bindings{{name, value}});
+  }
+  bool take(const Bindings& values) {
     Bindings next = given_;
-    next[name] = value;
+    for (const auto& [name, value] : values) next[name] = value;
     Expected<Workload> made = make_workload(task_, next, current_.dtype, true);
     if (!made || !claims(variant_, task_, *made) || too_large(*made) || !usable_(*made)) return false;
     given_ = std::move(next);
