@@ -1,0 +1,48 @@
+/*--- cultivar
+name: a08_rmsnorm_floatrows
+task: rmsnorm
+target: cpu
+about: "One row at a time: sum of squares in LANES parts, then the result."
+requires: "dtype == f32"
+tunables:
+  LANES: {values: [1, 4, 8, 16, 32], default: 1}  # partial sums
+launch:
+  - kernel: rmsnorm
+    threads: num_cores
+    args: [x, w, y, R, C, eps, thread, threads]
+---*/
+
+// The baseline: rows are dealt out evenly over the threads; sums are kept in LANES parts. Any shape is taken.
+
+#include <cmath>
+#include <cstddef>
+
+namespace {
+
+template <class Term>
+float sum_of(int count, const Term& term) {
+  float parts[LANES] = {};
+  int c = 0;
+  for (; c + LANES <= count; c += LANES)
+    for (int l = 0; l < LANES; ++l) parts[l] += term(c + l);
+  for (; c < count; ++c) parts[0] += term(c);
+  float sum = 0.0f;
+  for (int l = 0; l < LANES; ++l) sum += parts[l];
+  return sum;
+}
+
+}  // namespace
+
+extern "C" void rmsnorm(const float* x, const float* w, float* y, int R, int C, float eps, int thread,
+                        int threads) {
+  const float share = static_cast<float>(R) / static_cast<float>(threads);
+  const auto first = static_cast<std::ptrdiff_t>(std::ceil(share * static_cast<float>(thread)));
+  const auto last = static_cast<std::ptrdiff_t>(std::ceil(share * static_cast<float>(thread + 1)));
+  for (std::ptrdiff_t row = first; row < last; ++row) {
+    const float* in = x + row * C;
+    float* out = y + row * C;
+    const float sum = sum_of(C, [&](int c) { return in[c] * in[c]; });
+    const float factor = 1.0f / std::sqrt(sum / static_cast<float>(C) + eps);
+    for (int c = 0; c < C; ++c) out[c] = in[c] * factor * w[c];
+  }
+}
