@@ -38,7 +38,7 @@ std::size_t end_of_value(std::string_view text, std::size_t at) {
 }
 
 void add_objects(std::vector<json>& objects, json value) {
-  if (value.is_object()) objects.push_back(std::move(value));
+  if (value.is_object()) return objects.push_back(std::move(value));
   if (value.is_array())
     for (json& part : value)
       if (part.is_object()) objects.push_back(std::move(part));

@@ -74,9 +74,7 @@ struct Job {
   Kernel kernels[max_kernels];
 };
 
-// run_checked: malloc gives memory with other contents than 0, so that a kernel that expects zeros is wrong.
-// A timed run is spared the cost.
-enum class Command : std::uint32_t { nothing, run, run_checked };
+enum class Command : std::uint32_t { nothing, run };
 
 struct Hint {  // written by the cell's signal handler; the candidate may have forged it
   std::uint32_t signal = 0, system_call = 0, memory_exhausted = 0, near_stack = 0;

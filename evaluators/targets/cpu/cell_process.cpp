@@ -274,11 +274,10 @@ tl::expected<Ring, Fault> CellProcess::ring(cell::Command command, Clock::time_p
   control().ring.store(number);
   wake(control().ring);
   const auto done = await(number, deadline);
-  const bool ran = command != cell::Command::nothing;
-  if (done && ran) ::kill(copy_, SIGKILL);  // it exists until the next copy is made
+  if (done && command == cell::Command::run) ::kill(copy_, SIGKILL);  // it exists until the next copy is made
   result.wall_s = raw_seconds() - start;
   if (!done) return tl::make_unexpected(done.error());
-  if (ran && !hear(cell::Note::Kind::ended, deadline_in(end_s)))
+  if (command == cell::Command::run && !hear(cell::Note::Kind::ended, deadline_in(end_s)))
     return tl::make_unexpected(
         process_.poll()
             ? died()  // the original, which would have told of it

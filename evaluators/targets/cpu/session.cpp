@@ -156,8 +156,7 @@ tl::expected<Sample, Fault> CpuSession::run(const RunInputs& inputs,
   if (const auto empty = cell_.ring(cell::Command::nothing, deadline_in(options.deadline_s)); !empty)
     return die(empty.error());
   buffers_.arena().flush_caches();
-  const auto ring = cell_.ring(options.timed ? cell::Command::run : cell::Command::run_checked,
-                               deadline_in(options.deadline_s));
+  const auto ring = cell_.ring(cell::Command::run, deadline_in(options.deadline_s));
   if (!ring) return die(ring.error());
   if (auto trouble = buffers_.inspect(inputs, outputs, options)) return die(*trouble);
 
