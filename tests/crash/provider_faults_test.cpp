@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runs alone
-// long: 80 s, operators/llm
+// long: 140 s, operators/llm
 // The real program against a provider that shows every kind of fault, in all three protocols, while the
 // program is killed repeatedly: nothing that arrived is paid for twice, the ledger is exact, the search
 // finishes, and the key appears nowhere.
