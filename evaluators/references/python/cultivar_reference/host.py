@@ -3,12 +3,12 @@
 
     host.py FOLDER     (started by evaluators/references/python/python_reference.cpp; not for users)
 
-Standard input and output carry messages: a length (4 bytes, little-endian), then JSON. Bulk data lies in the memory of file
+Standard input and output carry frames (evaluators/system/frame.hpp): a decimal length, a newline, JSON, a newline. Bulk data lies in the memory of file
 descriptor 3, which both processes map; places are in bytes from its beginning. What reference.py prints goes to standard error.
 
-    {"do": "open", "threads": 2}                    -> {"torch": "2.11.0", "controls": ["without_eps"], "index_rule": false}
+    {"do": "open", "threads": 2}                    -> {"torch": "2.11.0", "functions": ["control_without_eps"]}
     {"do": "rows", "function": "exact",             -> {} : the values are at "out", row by row, f64
-     "dtype": "f32",                                   of the workload, to which rounded values are rounded
+     "dtype": "f32", "threads": 2,                     of the workload, to which rounded values are rounded
      "numbers": {"R": 4, "eps": 1e-5},
      "tensors": [{"name": "x", "dtype": "f32", "axes": ["R", "C"], "shape": [4, 8], "at": 0}],
      "outputs": [{"axes": ["R", "C"], "shape": [4, 8], "index": 0}],  of one group of rows; index: among all outputs
@@ -16,7 +16,7 @@ descriptor 3, which both processes map; places are in bytes from its beginning. 
      "out": 8192, "bytes": 16384}                      bytes: of the shared memory
     {"do": "quit"}                                  -> ends
 
-An answer {"error": "...", "kind": "user" | "memory"} says why there is none.
+An answer {"error": "..."} says why there is none.
 """
 
 import importlib
@@ -25,7 +25,6 @@ import json
 import math
 import mmap
 import os
-import struct
 import sys
 import traceback
 
@@ -61,8 +60,7 @@ class Task:
         if not callable(self.compute):
             raise Refused("reference.py does not define compute(INPUTS..., *, PARAMETERS...)")
         self.wanted = {name for name, p in inspect.signature(self.compute).parameters.items() if p.kind is p.KEYWORD_ONLY}
-        self.controls = [name[len("control_"):] for name in vars(self.module)
-                         if name.startswith("control_") and callable(getattr(self.module, name))]
+        self.functions = [name for name, value in vars(self.module).items() if name.startswith("control_") and callable(value)]
 
     def run(self, function, inputs, dtype, numbers):
         from cultivar_reference import modes
@@ -129,23 +127,25 @@ def main():
     incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)  # what the user's code prints must not be taken for an answer
+    import torch
     task = shared = None
     while True:
-        header = incoming.read(4)
-        if len(header) < 4:
+        length = incoming.readline()
+        if not length:
             return
-        ask = json.loads(incoming.read(struct.unpack("<I", header)[0]))
+        ask = json.loads(incoming.read(int(length) + 1))
         if ask["do"] == "quit":
             return
         try:
             if ask["do"] == "open":
-                import torch
                 torch.set_num_threads(ask["threads"])
                 task = Task(folder)
-                answer = {"torch": torch.__version__, "controls": task.controls}
+                answer = {"torch": torch.__version__, "functions": task.functions}
             else:
                 if shared is None or len(shared) < ask["bytes"]:
                     shared = mmap.mmap(3, ask["bytes"])
+                if torch.get_num_threads() != ask["threads"]:
+                    torch.set_num_threads(ask["threads"])
                 answer = rows_of(task, shared, ask)
         except Refused as error:
             answer = {"error": str(error)}
@@ -154,7 +154,7 @@ def main():
         except BaseException as error:  # whatever the user's code raises
             answer = {"error": last_line_of(error, folder)}
         data = json.dumps(answer).encode()
-        outgoing.write(struct.pack("<I", len(data)) + data)
+        outgoing.write(b"%d\n%s\n" % (len(data), data))
         outgoing.flush()
 
 
