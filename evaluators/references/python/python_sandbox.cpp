@@ -96,6 +96,7 @@ Expected<ChildProcess> start_python(const TorchPython& python, const PythonProgr
       {"PATH", "/usr/local/bin:/usr/bin:/bin"},
       {"LC_ALL", "C.UTF-8"},
       {"HOME", "/tmp"},
+      {"USER", "cultivar"},  // PyTorch asks for a name, and the user of the sandbox has none
       {"PYTHONPATH", program.sources.string() + ":" + python.packages},
       {"PYTHONDONTWRITEBYTECODE", "1"},
       {"PYTHONUNBUFFERED", "1"},

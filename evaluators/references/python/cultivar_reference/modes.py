@@ -4,15 +4,18 @@
 All three run the function under a dispatch mode, which sees each ATen operation with its arguments:
 
 - exact(): every floating tensor and every floating dtype argument is f64, also where the function itself asks for f32;
-- rounded(): of each element the worst of three: PyTorch in the dtype of the inputs; f64 rounded to that dtype after each operation;
-  f64 rounded at the end. Its error is the R of the tolerance (evaluators/check/README.md);
+- rounded(): of each element the worst of four: PyTorch in the dtype of the inputs; f64 rounded to that dtype after each operation;
+  a plain kernel, whose operations round to f32 and whose sums add one value after the other; f64 rounded at the end. Its error is
+  the R of the tolerance (evaluators/check/README.md);
 - mutant(): one operation left out, its bias left out, a tail of its reduction left out, one of its constants changed, or its result
   rounded to fp8. A comparison that does not tell a mutant from the function would not see such a mistake in a kernel either.
 """
 
 import contextlib
 
+import numpy
 import torch
+from torch._decomp import decomposition_table
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
@@ -127,12 +130,71 @@ def _round_to(value, dtype):
     return value.to(dtype).to(torch.float64) if isinstance(value, torch.Tensor) and value.dtype == torch.float64 else value
 
 
+# Operations that sum, and whose sums a kernel writes itself. Products are left to eager: their sums are long, and how a library
+# splits them is how a careful kernel does.
+_SUMMING = {"_softmax", "_log_softmax", "logsumexp", "mean", "var", "var_mean", "std", "std_mean", "native_layer_norm", "native_group_norm",
+            "_native_batch_norm_legit_functional", "native_batch_norm", "linalg_vector_norm", "norm", "_fused_rms_norm", "_safe_softmax"}
+
+
+def _sum_in_turn(value, dims, keepdim):
+    """The sum over dims in f32, one value after the other."""
+    dims = sorted(d % max(1, value.dim()) for d in dims) if dims else list(range(value.dim()))
+    if value.dim() == 0 or value.numel() == 0:
+        return value.sum(dims, keepdim=keepdim) if value.dim() else value
+    rest = [d for d in range(value.dim()) if d not in dims]
+    count = 1
+    for d in dims:
+        count *= value.shape[d]
+    shape = [value.shape[d] for d in rest]
+    lines = value.to(torch.float32).permute(dims + rest).reshape(count, -1).contiguous().numpy()
+    if lines.shape[1] == 1:  # numpy would add a single contiguous line in pairs
+        lines = numpy.repeat(lines, 2, axis=1)
+        total = torch.from_numpy(numpy.add.reduce(lines, axis=0)[:1].copy())
+    else:
+        total = torch.from_numpy(numpy.add.reduce(lines, axis=0))
+    total = total.to(torch.float64).reshape(shape)
+    if keepdim:
+        for d in dims:
+            total = total.unsqueeze(d)
+    return total
+
+
+class _PlainKernel(Lifted):
+    """f32 after each operation; sums in turn."""
+
+    def __init__(self):
+        super().__init__(after=lambda func, name, args, kwargs, result: tree_map(lambda t: _round_to(t, torch.float32), result),
+                         instead=self.summed)
+
+    def summed(self, index, func, args, kwargs):
+        name = func._schema.name.split("::")[-1]
+        if name == "sum" and _is_float(args[0]):
+            dims = args[1] if len(args) > 1 else kwargs.get("dim")
+            return _sum_in_turn(args[0], [dims] if isinstance(dims, int) else dims, args[2] if len(args) > 2 else kwargs.get("keepdim", False))
+        if name == "mean" and _is_float(args[0]):
+            dims = args[1] if len(args) > 1 else kwargs.get("dim")
+            keep = args[2] if len(args) > 2 else kwargs.get("keepdim", False)
+            total = _sum_in_turn(args[0], [dims] if isinstance(dims, int) else dims, keep)
+            return total * (total.numel() / max(1, args[0].numel()))
+        if name in _SUMMING and func in decomposition_table:
+            with self:
+                return decomposition_table[func](*args, **kwargs)
+        return None
+
+
+def _plain(compute, inputs, numbers):
+    with _careful(), _PlainKernel():
+        torch.set_default_dtype(torch.float64)
+        return tuple(t.clone() for t in _outputs(compute(*[_lifted(t).clone() for t in inputs], **numbers)))
+
+
 def rounded(compute, inputs, dtype, numbers={}, exactly=None):
     """Of each element the value with the greatest error that the permitted roundings have. `exactly`: the result of exact()."""
     exactly = exact(compute, inputs, numbers) if exactly is None else exactly
     models = [lambda: _in_f64(compute, inputs, numbers,
                               after=lambda func, name, args, kwargs, result: tree_map(lambda t: _round_to(t, dtype), result)),
-              lambda: eager(compute, inputs, numbers)]
+              lambda: eager(compute, inputs, numbers),
+              lambda: tuple(_round_to(t, dtype) for t in _plain(compute, inputs, numbers))]
     worst = [_round_to(t, dtype) for t in exactly]
     for model in models:
         try:
@@ -277,7 +339,7 @@ _KINDS = {"without": "the operation %s is left out", "biasless": "the bias of %s
           "fp8": "the result of %s is rounded to fp8"}
 
 
-def _plain(name):
+def _identifier(name):
     return "".join(c if c.isalnum() else "_" for c in name).strip("_")
 
 
@@ -296,7 +358,7 @@ def mutants(compute, inputs, numbers={}):
                 except (RuntimeError, TypeError, IndexError):
                     possible = False
             if possible:
-                found.append(("%s_%s_%d" % (kind, _plain(name), index), about % ("%s (the %s operation)" % (name, _ordinal(index + 1)))))
+                found.append(("%s_%s_%d" % (kind, _identifier(name), index), about % ("%s (the %s operation)" % (name, _ordinal(index + 1)))))
         return None
 
     _in_f64(compute, inputs, numbers, instead=look)
@@ -318,7 +380,7 @@ def mutant(compute, inputs, name, numbers={}):
 
     def instead(i, func, args, kwargs):
         own = func._schema.name.split("::")[-1]
-        if i != int(index) or _plain(own) != operation:
+        if i != int(index) or _identifier(own) != operation:
             return None
         result = _changed(kind, func, own, args, kwargs)
         if result is not None:
