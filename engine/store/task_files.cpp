@@ -56,8 +56,8 @@ std::set<std::string> reached(const std::string& first, const ReadTaskFile& read
 
 }  // namespace
 
-std::set<std::string> files_of_oracle(const ReadTaskFile& read) {
-  return reached("reference.cpp", read, included_by);
+std::set<std::string> files_of_reference(const std::string& reference, const ReadTaskFile& read) {
+  return reached(reference, read, reference.ends_with(".py") ? imported_by : included_by);
 }
 
 std::set<std::string> files_of_pytorch(const ReadTaskFile& read) {

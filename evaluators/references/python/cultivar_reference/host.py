@@ -10,7 +10,7 @@ descriptor 3, which both processes map; places are in bytes from its beginning. 
     {"do": "rows", "function": "exact",             -> {} : the values are at "out", row by row, f64
      "dtype": "f32", "threads": 2,                     of the workload, to which rounded values are rounded
      "numbers": {"R": 4, "eps": 1e-5},
-     "tensors": [{"name": "x", "dtype": "f32", "axes": ["R", "C"], "shape": [4, 8], "at": 0}],
+     "tensors": [{"name": "x", "dtype": "f32", "axes": ["R", "C"], "shape": [4, 8], "at": 0}],  "as": another dtype to convert to
      "outputs": [{"axes": ["R", "C"], "shape": [4, 8], "index": 0}],  of one group of rows; index: among all outputs
      "rows": {"axes": ["R"], "shape": [4], "at": 4096, "count": 2},   the rows asked for, i64
      "out": 8192, "bytes": 16384}                      bytes: of the shared memory
@@ -97,7 +97,7 @@ def rows_of(task, shared, ask):
         dtype = getattr(torch, DTYPES[tensor["dtype"]])
         elements = math.prod(tensor["shape"])
         value = torch.frombuffer(shared, dtype=dtype, count=elements, offset=tensor["at"]) if elements else torch.empty(0, dtype=dtype)
-        value = value.reshape(tensor["shape"])
+        value = value.reshape(tensor["shape"]).to(getattr(torch, DTYPES[tensor.get("as", tensor["dtype"])]))
         for i, axis in enumerate(tensor["axes"]):
             if axis in kept:
                 value = value.index_select(i, kept[axis])
