@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m cultivar_import FILE.py[:NAME] --out FOLDER"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+
+
+def parser():
+    from .source import HOW
+    made = argparse.ArgumentParser(
+        prog="cultivar import", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Turns a PyTorch function, a torch.nn.Module or a KernelBench file into a task folder.",
+        epilog="How a function is told from a model: " + HOW + "\n\nExamples of inputs come from get_inputs() (a list of tensors and "
+        "numbers), or example_inputs (a list or a function), or defaults of the arguments. Modules are taken in evaluation mode, unless "
+        "the file itself calls train() or eval(), or is a KernelBench file, whose rule is training mode.")
+    made.add_argument("file", nargs="?", metavar="FILE.py[:NAME]", help="the file, and the function or class in it")
+    made.add_argument("--out", required=True, help="the folder of the new task (or of all tasks of a KernelBench)")
+    made.add_argument("--name", help="the name of the task")
+    made.add_argument("--reduced", action="store_true", help="probe only, without the search for timed sizes")
+    made.add_argument("--json", action="store_true", help="the summary as JSON")
+    made.add_argument("--memory-factor", type=float, default=1.0, help="timed sizes need this share of the example's memory")
+    made.add_argument("--kernelbench", metavar="CHECKOUT", help="import problems of a checkout of KernelBench")
+    made.add_argument("--level", type=int, default=1)
+    made.add_argument("--problems", default="1-100", help="such as 1-100 or 1,5,7-9")
+    made.add_argument("--limit", type=float, default=60.0, help="seconds for each problem")
+    made.add_argument("--memory", type=float, default=8.0, help="GiB for each problem")
+    made.add_argument("--jobs", type=int, default=2, help="problems at a time")
+    return made
+
+
+def main():
+    options = parser().parse_args()
+    if options.kernelbench:
+        from .kernelbench import import_all
+        return import_all(options)
+    if not options.file:
+        print("Name a file: FILE.py or FILE.py:NAME.", file=sys.stderr)
+        return 1
+    sys.dont_write_bytecode = True
+    from .refusal import Refusal, brief
+    path, name = options.file, None
+    if not os.path.exists(path) and ":" in os.path.basename(path):
+        path, name = path.rsplit(":", 1)
+    new = not os.path.exists(options.out)
+    if not new and os.listdir(options.out):
+        print(f"{options.out} exists and is not empty. Name a new folder.")
+        return 1
+    try:
+        import torch
+        torch.set_num_threads(max(1, min(2, os.cpu_count() or 1)))
+        from .importer import Import
+        done = Import(path, name, options.out, options.name, options.reduced, options.memory_factor).run()
+    except Refusal as refusal:
+        reason, remedy = refusal.reason, refusal.remedy
+    except (MemoryError, RecursionError) as error:
+        reason, remedy = f"The import ran out of {'memory' if isinstance(error, MemoryError) else 'stack'}.", "Use smaller examples."
+    except SystemExit:
+        reason, remedy = "The file ends the process.", "It must not call exit()."
+    except Exception as error:
+        if os.environ.get("CULTIVAR_IMPORT_DEBUG"):
+            raise
+        reason, remedy = f"The import failed: {brief(error)}.", "Report this with the file."
+    else:
+        if options.json:
+            print(json.dumps({"task": done.name, "report": done.report(), "seeds": done.seeds, "dtypes": done.dtypes,
+                              "dimensions": done.dims.free, "assumed": done.assumed, "to_check": done.to_check}))
+        else:
+            print(done.report())
+        return 0
+    if new:
+        shutil.rmtree(options.out, ignore_errors=True)
+    else:
+        for each in os.listdir(options.out):
+            whole = os.path.join(options.out, each)
+            shutil.rmtree(whole, ignore_errors=True) if os.path.isdir(whole) else os.unlink(whole)
+    if options.json:
+        print(json.dumps({"refused": reason, "remedy": remedy}))
+    else:
+        print(f"{reason} {remedy}".strip())
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,507 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a task folder from a file: the steps in order, and what it says about them."""
+
+import math
+import os
+import re
+import shutil
+import sys
+import time
+
+import torch
+
+from . import plan, probe, shapes, write
+from .probe import modes
+from .refusal import Refusal, brief
+from .source import Source
+from .subject import DTYPES, Subject, identifier, load_reference
+
+ELEMENT = {"i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "f32": 4, "f64": 8}
+SERIOUS = ("without_", "biasless_", "cut_", "fp8_")
+
+
+class Import:
+    def __init__(self, file, program=None, out=None, name=None, reduced=False, memory_factor=1.0, say=None, seconds=30.0, training=None):
+        self.say = say or (lambda text: print(text, file=sys.stderr, flush=True))
+        self.begin = time.perf_counter()
+        self.file, self.out, self.memory_factor, self.reduced = file, out, memory_factor, reduced
+        self.assumed, self.to_check, self.seconds = [], [], seconds
+        self.say(f"reading {file}")
+        self.source = Source(file, program)
+        self.source_name = f"{os.path.basename(file)}:{self.source.name}"
+        self.name = identifier(name or self._own_name())
+        self.training = training
+
+    def _own_name(self):
+        if self.source.name != "Model":
+            return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.source.name).lower()
+        stem = os.path.splitext(os.path.basename(self.file))[0]
+        return re.sub(r"__+", "_", identifier(stem)).lower().strip("_")
+
+    def run(self):
+        self.subject = Subject(self.source, self.training)
+        self.subject.copy_files(self.out)
+        self.without, self.flatten, self.booleans = {}, False, []
+        self.inputs = self.subject.inputs
+        if not any(i.floating for i in self.inputs):
+            raise Refusal("None of the inputs is floating point.", "Tasks of whole numbers only cannot be imported.")
+        self._trace()
+        self.say(f"dimensions: {', '.join(f'{k} {v}' for k, v in self.dims.free.items())[:300]}")
+        try:
+            self._probe()
+            idle = probe.without_influence(self.runner, self.middle)
+            if idle:
+                self._drop(idle)
+            self._rest()
+        except modes.DrawsRandomNumbers as error:
+            raise Refusal(f"The program draws random numbers ({str(error).split('(')[-1].rstrip(')')}).",
+                          "Make it a function of its inputs: pass random tensors in, or call self.eval() in the constructor "
+                          "of a module with dropout.") from None
+        self._write()
+        return self
+
+    # The program
+
+    def _write_reference(self):
+        text = self.subject.reference(self.name, self.flatten, self.without, self.booleans)
+        with open(os.path.join(self.out, "reference.py"), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def _load(self):
+        try:
+            return load_reference(self.out)
+        except Exception as error:
+            raise Refusal(f"The program cannot be loaded apart from its file: {brief(error)}.",
+                          "Make the file independent of where it lies.") from None
+
+    def _trace(self):
+        self._write_reference()
+        compute = self._load()
+        every = [list(i.shape) for i in self.inputs]
+        try:
+            structure = self._structure(compute, every)
+        except Refusal:
+            raise
+        except modes.DrawsRandomNumbers:
+            raise
+        except Exception as error:
+            raise self._not_running(error) from None
+        kept = [k for k in structure if not (k == "none")]
+        nested = structure == "nested"
+        if nested or self.booleans:
+            self.flatten = self.flatten or nested
+            self._write_reference()
+            compute = self._load()
+        numbers = self.source.named_numbers()
+        try:
+            self.dims = shapes.analyse(compute, self.inputs, numbers)
+        except Exception as error:
+            self.say(f"sizes are traced one by one, because symbols do not pass: {brief(error, 120)}")
+            compute = self._load()
+            try:
+                with shapes.limit(40):
+                    self.dims = shapes.fixed_dimensions(compute, self.inputs, numbers)
+            except shapes.TooLong:
+                raise Refusal("Tracing its sizes takes too long.", "Import a part of the program.") from None
+            except Exception as error:
+                raise self._not_running(error) from None
+            self.to_check.append("sizes were found by trials, not by a trace with symbols: see dimensions and where")
+        self.fills = {item.name: self._fill(item) for item in self.inputs}
+        self.compute = self._load()
+        self.runner = probe.Runner(self.compute, self.inputs, self.dims, self.fills)
+
+    def _not_running(self, error):
+        kind = type(error).__name__
+        if "DataDependent" in kind or "DynamicOutputShape" in kind or "GuardOnDataDependent" in kind:
+            return Refusal("A shape in the program depends on values of its inputs.", "Use operations whose shapes follow from shapes.")
+        return Refusal(f"The program does not run on its example inputs: {brief(error)}.", "Check the example inputs.")
+
+    def _structure(self, compute, every):
+        """Looks at what the program returns. "flat" or "nested"; refuses what no task can have."""
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        result = None
+
+        def look(*tensors):
+            nonlocal result
+            result = compute(*tensors)
+            return result
+
+        got = shapes.run_shapes(look, self.inputs, every)
+        flat = torch.utils._pytree.tree_leaves(result)
+        if not got:
+            what = type(result).__name__
+            raise Refusal(f"{self.source.name} returns a {what}, not a tensor.", "Return a tensor or a tuple of tensors.")
+        strange = [v for v in flat if v is not None and not isinstance(v, torch.Tensor)]
+        if strange:
+            raise Refusal(f"{self.source.name} returns a {type(strange[0]).__name__} beside its tensors.", "Return tensors only.")
+        for k, (shape, dtype) in enumerate(got):
+            if dtype.is_complex:
+                raise Refusal(f"{self.source.name} returns complex numbers, which tasks do not have.",
+                              "Return real and imaginary parts as tensors of their own.")
+            if dtype not in DTYPES:
+                raise Refusal(f"{self.source.name} returns {str(dtype)[6:]}, which tasks do not have.", "Return another dtype.")
+            if math.prod(shape) == 0:
+                raise Refusal(f"Output {k} of {self.source.name} is empty.", "Return tensors with elements.")
+        self.booleans = [k for k, (_, dtype) in enumerate(got) if dtype == torch.bool]
+        plain = isinstance(result, torch.Tensor) or (isinstance(result, (tuple, list)) and all(
+            isinstance(v, torch.Tensor) for v in result))
+        return "flat" if plain else "nested"
+
+    # Fills
+
+    def _fill(self, item):
+        v = item.values
+        if v.note:
+            self.assumed.append(f"{item.name} is filled with {v.kind if v.kind != 'unknown' else 'normal'} values: in the example it is "
+                                f"{v.note}")
+        if not item.floating:
+            if v.kind == "permutation":
+                return {"kind": "permutation", "a": v.a, "axis": -1}
+            if v.kind == "arange":
+                return {"kind": "permutation", "a": 0, "axis": -1}
+            if v.kind == "offsets":
+                return {"kind": "offsets", "a": 0, "b": self._bound(item, int(v.a)), "axis": 0}
+            if v.kind == "constant":
+                return {"kind": "integers", "a": 0, "b": max(2, int(v.a) + 1)}
+            low, high = (int(v.a), int(v.b)) if v.kind == "integers" else (0, 2)
+            return {"kind": "integers", "a": low, "b": self._bound(item, high)}
+        if item.weight is not None:
+            own = item.weight.shape
+            fan = math.prod(own[1:])
+            if v.kind == "normal" and abs(v.b * math.sqrt(3 * fan) - 1) < 0.02 and abs(v.a) < 0.01 * v.b:
+                index = next((k for k, i in enumerate(self.inputs) if i is item.weight), None)
+                if index is not None:
+                    sizes = self.dims.shapes[index][1:]
+                    constant = 3 * math.prod(s for s in sizes if isinstance(s, int))
+                    names = [s for s in sizes if not isinstance(s, int)]
+                    return {"kind": "normal", "a": 0, "b": f"1 / sqrt({' * '.join([str(constant)] + names)})" if names else v.b}
+        if v.kind == "uniform":
+            if v.b - v.a < 1e-12:
+                return {"kind": "normal", "a": v.a, "b": max(0.25, abs(v.a) / 4)}
+            return {"kind": "uniform", "a": float(f"{v.a:.3g}"), "b": float(f"{v.b:.3g}")}
+        if v.kind == "constant":
+            return {"kind": "normal", "a": float(f"{v.a:.3g}"), "b": float(f"{max(0.25 * abs(v.a), 0.25 if v.a == 0 else 0):.3g}")}
+        if v.kind == "normal":
+            return {"kind": "normal", "a": float(f"{v.a:.3g}"), "b": float(f"{v.b if v.b > 0 else 1.0:.3g}")}
+        return {"kind": "normal", "a": 0, "b": 1}
+
+    def _bound(self, item, high):
+        """The dimension whose size bounds whole numbers, where one has it; otherwise the number."""
+        if high <= 2:
+            return high
+        own = self.dims.shapes[self.inputs.index(item)]
+        found = []
+        for other, row in zip(self.inputs, self.dims.shapes):
+            if other is not item:
+                for axis, entry in enumerate(row):
+                    if isinstance(entry, str) and self.dims.free.get(entry) == high and entry not in own:
+                        found.append((not other.floating, axis != len(row) - 1 and axis != 0, entry, other.name))
+        if not found:
+            return high
+        best = min(found)
+        self.assumed.append(f"the whole numbers in {item.name} are below {best[2]} (a size of {best[3]})")
+        return best[2]
+
+    # Probing
+
+    def _probe(self):
+        self.say("probing on small inputs, in f64")
+        self.sizes = plan.Sizes(self.runner, self.seconds)
+        try:
+            self.sizes.small()
+        except Refusal as refusal:
+            if "infinite" not in refusal.reason and "not finite" not in refusal.reason:
+                raise
+            raise
+        self.middle = self.sizes.smoke()
+        probe.check_function(self.runner, self.middle, self.source.name)
+
+    def _drop(self, idle):
+        users = [i.name for i in self.inputs if i.name in idle and i.origin == "example"]
+        kept = [i for i in self.inputs if i.name not in idle]
+        if not any(i.floating for i in kept):
+            raise Refusal("The outputs do not depend on any floating input.", "Return what depends on the inputs.")
+        self.assumed.append(f"no output depends on {', '.join(idle)}: "
+                            f"{'it is' if len(idle) == 1 else 'they are'} no input of the task")
+        if users:
+            self.to_check.append(f"is it intended that {', '.join(users)} has no influence?")
+        for item, row in zip(self.inputs, self.dims.shapes):
+            if item.name in idle:
+                texts = []
+                for entry in row:
+                    text = str(item.shape[len(texts)])
+                    if isinstance(entry, str):
+                        for other, other_row in zip(self.inputs, self.dims.shapes):
+                            if other.name not in idle and entry in other_row:
+                                text = f"{other.name}.shape[{other_row.index(entry)}]"
+                                break
+                    texts.append(text)
+                self.without[item.name] = texts
+        self.inputs = kept
+        self._trace()
+        self._probe()
+
+    def _rest(self):
+        runner, sizes = self.runner, self.sizes
+        self.smoke = self.middle
+        self.sweep, self.stress_shapes, self.edge = sizes.checks()
+        self.dtypes = probe.dtypes_of(runner, self.middle)
+        self.say("rows, mistakes, stress cases")
+        odd = next((s for s in self.sweep if all(v > 1 for v in s.values())), self.middle)
+        self.rows_of = probe.separable(runner, odd)
+        first = max(self.rows_of, key=len)
+        self.rows = first
+        told, missed, count = probe.mistakes(runner, [self.middle] + self.sweep[:2])
+        hidden = [m for m in missed if m[2] == "hidden"]
+        serious = [m for m in hidden if m[0].startswith(SERIOUS)]
+        if serious:
+            raise Refusal(f"A wrong kernel would pass: {serious[0][0]} ({serious[0][1]}) changes the outputs by less than their "
+                          "permitted error.", "Choose example inputs on which this operation matters.")
+        if not told:
+            raise Refusal("No mistake in the program could be told from it on its check shapes.",
+                          "Choose example inputs on which its operations matter.")
+        for name, about, why in missed[:6]:
+            self.to_check.append(f"the mistake {name} ({about}) {'is within the permitted error' if why == 'hidden' else 'changes nothing'}"
+                                 " on the check shapes")
+        self.mistakes_tried = count
+        self.controls = self._controls(told)
+        self.stress = self._stress()
+        self._sets()
+        self._cost()
+        self._output_names()
+
+    def _controls(self, told):
+        by_kind = {}
+        for name, about in told:
+            by_kind.setdefault(name.split("_")[0], []).append((name, about))
+        chosen, kinds = [], [k for k in ("without", "biasless", "cut", "scaled", "fp8") if k in by_kind]
+        while len(chosen) < 12 and any(by_kind[k] for k in kinds):
+            for k in kinds:
+                if by_kind[k] and len(chosen) < 12:
+                    chosen.append(by_kind[k].pop(0))
+        others = self.sweep + self.edge + self.stress_shapes
+        cases = []
+        for assignment in others:
+            tensors = self.runner.draw(assignment, 3)
+            right = self.runner.exact(tensors)
+            near = self.runner.rounded(tensors, right)
+            limits = []
+            for r, e in zip(near, right):
+                if not e.is_floating_point() or not e.numel():
+                    limits.append(0.0)
+                    continue
+                error = float((r - e).abs().nan_to_num(nan=0.0, posinf=0.0).max())
+                limits.append(2 * max(error, float(e.abs().max()) * probe.EPS / 2) + 64 * probe.EPS * float(e.square().mean().sqrt()))
+            cases.append((assignment, tensors, right, limits))
+        result = []
+        for name, about in chosen:
+            shown, hidden = [self.middle], []
+            for assignment, tensors, right, limits in cases:
+                try:
+                    wrong = modes.mutant(self.runner.compute, tensors, name)
+                    good = any(a.shape != b.shape or float((a.double() - b.double()).abs().nan_to_num(nan=math.inf).max()) > 2 * l
+                               for a, b, l in zip(wrong, right, limits))
+                except Exception:
+                    good = False
+                (shown if good else hidden).append(assignment)
+            when = self._when(shown, hidden)
+            if when is not None:
+                result.append((name, about, when))
+        return result
+
+    def _when(self, shown, hidden):
+        """A condition on one or two dimensions that holds where a mistake shows; "" for always; None if there is none."""
+        if not hidden:
+            return ""
+        conditions = []
+        for name in self.dims.free:
+            most = max(h[name] for h in hidden)
+            if all(h[name] < min(s[name] for s in shown) for h in hidden):
+                return f"{name} > {most}"
+            conditions.append((name, min(s[name] for s in shown)))
+        for name in self.dims.free:
+            if self.middle[name] > 1:
+                rest = [h for h in hidden if h[name] > 1]
+                if not rest and any(s[name] > 1 for s in shown):
+                    return f"{name} > 1"
+        low = [n for n in self.dims.free if any(h[n] == 1 for h in hidden) and self.middle[n] > 1]
+        if low and all(any(h[n] == 1 for n in low) for h in hidden):
+            return " && ".join(f"{n} > 1" for n in low)
+        limits = {n: min(s[n] for s in [self.middle]) for n in self.dims.free}
+        names = [n for n in self.dims.free if any(h[n] < limits[n] for h in hidden)]
+        if all(any(h[n] < limits[n] for n in names) for h in hidden):
+            return " && ".join(f"{n} >= {limits[n]}" for n in names)
+        return None
+
+    def _stress(self):
+        targets = [i for i in self.inputs if i.origin == "example" and i.floating and len(i.shape)][:3] or [
+            i for i in self.inputs if i.floating and len(i.shape)][:1]
+        found = []
+
+        def scale(item):
+            v = self.fills[item.name]
+            a, b = (float(probe.evaluate(v.get(k, d), self.dims.values(self.middle)) if isinstance(v.get(k, d), str) else v.get(k, d))
+                    for k, d in (("a", 0), ("b", 1)))
+            return (b if v["kind"] == "uniform" else abs(a) + abs(b)) or 1.0
+
+        def rank(item):
+            return len(item.shape)
+
+        positive = [self.fills[i.name]["kind"] == "uniform" and self.fills[i.name].get("a", 0) >= 0 for i in targets]
+        r3 = lambda x: float(f"{x:.3g}")
+        cases = [
+            ("zeros", "every element zero", lambda i: {"kind": "constant", "a": 0}),
+            ("identical", "large and all equal", lambda i: {"kind": "constant", "a": r3(4 * scale(i))}),
+            ("large", "sixteen times as large as usual", lambda i: {"kind": "normal", "a": 0, "b": r3(16 * scale(i))}),
+            ("small", "a thousandth of the usual size", lambda i: {"kind": "normal", "a": 0, "b": r3(1e-3 * scale(i))}),
+            ("rising", "values that grow along the last axis", lambda i: {"kind": "rising", "a": r3(8 * scale(i)), "b": r3(0.25 * scale(i)),
+                                                                        "axis": rank(i) - 1}),
+            ("outliers", "one line in a hundred is 30 times as large", lambda i: {"kind": "outliers", "a": r3(scale(i)), "b": 30, "axis": 0}),
+            ("extreme_range", "many orders of magnitude", lambda i: {"kind": "spread", "a": r3(scale(i)), "b": 3}),
+            ("peaked", "one element of each line along the last axis", lambda i: {"kind": "one_hot", "a": 0, "b": r3(16 * scale(i)),
+                                                                                 "axis": rank(i) - 1}),
+            ("equal_rows", "all rows equal", lambda i: {"kind": "same_rows", "a": 0, "b": r3(scale(i)), "axis": 0}),
+            ("large_positive", "positive and sixteen times as large", lambda i: {"kind": "uniform", "a": 0, "b": r3(16 * scale(i))}),
+            ("small_positive", "positive and a thousandth of the usual size", lambda i: {"kind": "uniform", "a": r3(1e-4 * scale(i)),
+                                                                                     "b": r3(1e-3 * scale(i))}),
+            ("near_equal", "values that hardly differ", lambda i: {"kind": "normal", "a": r3(scale(i)), "b": r3(0.01 * scale(i))}),
+        ]
+        for name, about, make in cases:
+            if len(found) >= 8:
+                break
+            if "positive" in name and not any(positive):
+                continue
+            fills = {i.name: make(i) for i in targets}
+            good = True
+            for assignment in self.stress_shapes:
+                try:
+                    tensors = self.runner.draw(assignment, 1, fills)
+                    exactly, given = self.runner.exact(tensors), self.runner.eager(tensors)
+                    for e, g in zip(exactly, given):
+                        if e.is_floating_point():
+                            good = good and bool(e.isfinite().all()) and bool(g.isfinite().all()) and float(e.abs().max()) < 1e30
+                            size = float(e.square().mean().sqrt())
+                            good = good and float((g.double() - e).square().mean().sqrt()) <= 0.02 * size
+                except Exception:
+                    good = False
+                if not good:
+                    break
+            if good:
+                found.append((name, about, fills))
+        return found
+
+    def _sets(self):
+        sizes = self.sizes
+        quick, quick_holdout = sizes.for_cpu()
+        example, neighbours, holdout = sizes.for_gpu(self.memory_factor)
+        floats = [i.dtype for i in self.inputs if i.floating]
+        own = {torch.bfloat16: "bf16", torch.float16: "f16"}.get(floats[0], "f32")
+        own = own if own in self.dtypes else "f32"
+        lower = "bf16" if "bf16" in self.dtypes else own
+        kinds = own if own == lower else f"[{own}, {lower}]"
+        self.sets = [("cpu_quick", "a few milliseconds on two cores", "f32", quick)]
+        taken = [sizes._key(w) for w in quick]
+        quick_holdout = [w for w in quick_holdout if sizes._key(w) not in taken]
+        if quick_holdout:
+            self.sets.append(("cpu_holdout", "sizes that a cpu search uses only for confirmation", "f32", quick_holdout))
+        self.sets.append(("example", "the sizes of the example", own, [example]))
+        self.sets.append(("gpu", "the sizes of the example and neighbours of them", kinds, [example] + neighbours))
+        if holdout:
+            self.sets.append(("holdout", "sizes that a search uses only for confirmation", kinds, holdout))
+
+    def input_dtype(self, item):
+        return None if item.floating else DTYPES[item.dtype]
+
+    def output_dtype(self, k):
+        dtype = self.dims.output_dtypes[k]
+        if dtype.is_floating_point:
+            return None
+        return DTYPES[dtype]
+
+    def _cost(self):
+        tensors = [(s, None if i.floating else ELEMENT[DTYPES[i.dtype]]) for i, s in zip(self.inputs, self.dims.shapes)]
+        tensors += [(s, None if d.is_floating_point else ELEMENT[DTYPES[d]]) for s, d in zip(self.dims.outputs, self.dims.output_dtypes)]
+        self.bytes = write.bytes_text(tensors)
+        self.flops, self.rate = None, "time"
+
+    def _output_names(self):
+        taken = {i.name for i in self.inputs} | set(self.dims.free) | set(self.dims.derived)
+        count = len(self.dims.outputs)
+        self.output_names = []
+        for k in range(count):
+            base = ("y" if "y" not in taken and "Y" not in taken else "out_") if count == 1 else f"y{k}"
+            name = identifier(base, taken)
+            taken.add(name)
+            self.output_names.append(name)
+
+    # Files
+
+    def _seeds(self):
+        folder = os.path.join(self.out, "seeds")
+        os.makedirs(folder, exist_ok=True)
+        self.seeds, why = [], ""
+        try:
+            from . import seeds
+        except ImportError:
+            seeds = None
+            why = "this version derives no seeds"
+        if seeds is not None:
+            why = self._derive(seeds, folder)
+        if not self.seeds:
+            with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
+                file.write(f"# Seeds of {self.name}\n\nNo kernel could be derived from the program: {why}.\n\nWrite the first one: `cultivar "
+                           f"new seed {self.name}` writes a frame. It gets the inputs {', '.join(i.name for i in self.inputs)} and writes "
+                           f"{', '.join(self.output_names)}; `reference.py` says what it computes.\n")
+            self.to_check.append(f"there is no seed: {why}")
+
+    def _derive(self, seeds, folder):
+        return "seeds are not connected"
+
+    def _write(self):
+        doc = (self.source.program.__doc__ or "").strip().splitlines() if self.source.kind != "instance" else []
+        doc = doc[0].strip().rstrip(".") if doc else ""
+        what = "forward of the module" if self.subject.module is not None else "the function"
+        mode = "" if self.subject.module is None or not self._mode_matters() else (
+            ", in training mode" if self.subject.training else ", in evaluation mode")
+        self.summary = f"{doc + ': ' if doc else ''}{what} {self.source.name} of model.py{mode}, as reference.py computes it"[:400]
+        self._seeds()
+        with open(os.path.join(self.out, "task.yaml"), "w", encoding="utf-8") as file:
+            file.write(write.task_yaml(self))
+        folder = os.path.join(self.out, "contenders")
+        os.makedirs(folder, exist_ok=True)
+        for name, compiled in (("torch_eager", False), ("torch_compile", True)):
+            with open(os.path.join(folder, name + ".py"), "w", encoding="utf-8") as file:
+                file.write(write.contender(self, compiled))
+        shutil.rmtree(os.path.join(self.out, "__pycache__"), ignore_errors=True)
+
+    def _mode_matters(self):
+        kinds = (torch.nn.modules.batchnorm._NormBase, torch.nn.modules.dropout._DropoutNd)
+        return any(isinstance(m, kinds) for m in self.subject.module.modules())
+
+    def report(self):
+        """What was assumed and what to check, in words."""
+        subject = self.subject
+        lines = [f"{self.name}: {self.source_name} is taken as {'a model' if subject.module is not None else 'a function'}"
+                 + ("" if subject.module is None else f" ({'training' if subject.training else 'evaluation'} mode)") + "."]
+        for item, shape in zip(self.inputs, self.dims.shapes):
+            if len(self.inputs) <= 24 or item.origin == "example":
+                what = "" if item.origin == "example" else f" ({item.origin} {item.path})"
+                lines.append(f"  input {item.name} [{', '.join(map(str, shape))}]{what}: {write.fill_text(self.fills[item.name])}")
+        if len(self.inputs) > 24:
+            lines.append(f"  and {sum(i.origin != 'example' for i in self.inputs)} parameters and buffers as inputs")
+        for name, shape, rows in zip(self.output_names, self.dims.outputs, self.rows_of):
+            lines.append(f"  output {name} [{', '.join(map(str, shape))}], rows: [{', '.join(rows)}]")
+        fixed = sorted({s for row in self.dims.shapes for s in row if isinstance(s, int) and s > 1})
+        lines.append(f"Dimensions: {', '.join(f'{k} = {v}' for k, v in self.dims.free.items())}"
+                     + (f"; fixed sizes: {', '.join(map(str, fixed[:12]))}" if fixed else "") + ".")
+        relations = self.dims.relations()
+        if relations:
+            lines.append(f"Relations: {'; '.join(relations[:8])}{' ...' if len(relations) > 8 else ''}.")
+        lines.append(f"Dtypes: {', '.join(self.dtypes)}. Mistakes tried: {self.mistakes_tried}; controls: {len(self.controls)}. "
+                     f"An exact run of the smoke check takes {1e3 * self.sizes.middle_seconds:.1f} ms.")
+        lines.append(f"Seeds: {', '.join(self.seeds) or 'none'}.")
+        if self.assumed + subject.notes:
+            lines += ["Assumed:"] + [f"  - {t}" for t in dict.fromkeys(self.assumed + subject.notes)]
+        if self.to_check:
+            lines += ["To check:"] + [f"  - {t}" for t in dict.fromkeys(self.to_check)]
+        return "\n".join(lines)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Imports problems of KernelBench, each in a process of its own, and writes a table and a suite."""
+
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import sys
+import time
+import traceback
+
+
+def wanted(text):
+    numbers = set()
+    for part in text.split(","):
+        low, _, high = part.strip().partition("-")
+        numbers.update(range(int(low), int(high or low) + 1))
+    return numbers
+
+
+def problems_of(checkout, level, numbers):
+    for folder in (os.path.join(checkout, "KernelBench", f"level{level}"), os.path.join(checkout, f"level{level}")):
+        if os.path.isdir(folder):
+            found = []
+            for each in os.listdir(folder):
+                match = re.match(r"(\d+)_.*\.py$", each)
+                if match and int(match.group(1)) in numbers:
+                    found.append((int(match.group(1)), os.path.join(folder, each)))
+            return sorted(found)
+    return None
+
+
+def _child(path, out, name, options, answer):
+    """Imports one problem; writes the result as JSON to the file `answer`."""
+    result = {}
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            now = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (now + int(options.memory * 2**30),) * 2)
+        log = os.open(answer + ".log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        import torch
+        torch.set_num_threads(1)
+        from .importer import Import
+        from .refusal import Refusal, brief
+        begin = time.perf_counter()
+        try:
+            done = Import(path, None, out, name, options.reduced, options.memory_factor, seconds=min(9.0, options.limit / 5)).run()
+            result = {"task": done.name, "seeds": done.seeds, "controls": len(done.controls), "rows": done.rows,
+                      "dimensions": done.dims.free, "to_check": done.to_check, "report": done.report(),
+                      "smoke_ms": round(1e3 * done.sizes.middle_seconds, 2), "dtypes": done.dtypes}
+        except Refusal as refusal:
+            result = {"refused": refusal.reason, "remedy": refusal.remedy}
+        except MemoryError:
+            result = {"refused": f"It needs more than {options.memory:g} GiB of memory."}
+        except RecursionError:
+            result = {"refused": "Its nesting is too deep."}
+        except BaseException as error:
+            traceback.print_exc()
+            memory = "allocate memory" in str(error) or "not enough memory" in str(error)
+            result = {"refused": f"It needs more than {options.memory:g} GiB of memory."} if memory else {
+                "refused": f"The import failed: {brief(error)}.", "failed": True}
+        result["seconds"] = round(time.perf_counter() - begin, 1)
+    finally:
+        with open(answer, "w", encoding="utf-8") as file:
+            json.dump(result, file)
+        os._exit(0)
+
+
+def import_all(options):
+    try:
+        numbers = wanted(options.problems)
+    except ValueError:
+        print(f"--problems {options.problems} is no list such as 1-100 or 1,5,7-9.")
+        return 1
+    problems = problems_of(options.kernelbench, options.level, numbers)
+    if not problems:
+        print(f"{options.kernelbench} has no such problems of level {options.level}. Give the folder that contains KernelBench/level1.")
+        return 1
+    os.makedirs(options.out, exist_ok=True)
+    sys.dont_write_bytecode = True
+    import torch  # before the forks: reading it takes seconds
+    import torch._dynamo.source  # noqa: F401
+    torch.set_num_threads(1)
+    from . import importer  # noqa: F401
+    begin = time.perf_counter()
+    waiting, running, results = list(problems), {}, {}
+    scratch = os.path.join(options.out, ".answers")
+    os.makedirs(scratch, exist_ok=True)
+    while waiting or running:
+        while waiting and len(running) < max(1, options.jobs):
+            number, path = waiting.pop(0)
+            name = f"l{options.level}_{number}_" + re.sub(r"\W+", "_", os.path.basename(path)[:-3].split("_", 1)[1]).strip("_").lower()
+            name = re.sub("__+", "_", name)[:60].strip("_")
+            out, answer = os.path.join(options.out, name), os.path.join(scratch, f"{number}.json")
+            shutil.rmtree(out, ignore_errors=True)
+            if os.path.exists(answer):
+                os.unlink(answer)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            child = os.fork()
+            if child == 0:
+                os.setpgid(0, 0)
+                _child(path, out, name, options, answer)
+            running[child] = (number, path, name, out, answer, time.perf_counter())
+        time.sleep(0.02)
+        for child in list(running):
+            number, path, name, out, answer, since = running[child]
+            ended, status = os.waitpid(child, os.WNOHANG)
+            spent = time.perf_counter() - since
+            if not ended and spent <= options.limit:
+                continue
+            late = not ended
+            if late:
+                try:
+                    os.killpg(child, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                os.waitpid(child, 0)
+            del running[child]
+            try:
+                with open(answer, encoding="utf-8") as file:
+                    result = json.load(file)
+            except (OSError, ValueError):
+                result = {}
+            if late:
+                result = {"refused": f"The import took longer than {options.limit:g} s.", "seconds": round(spent, 1)}
+            elif not result or ("task" not in result and "refused" not in result):
+                what = f"by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"with status {status >> 8}"
+                result = {"refused": f"The process of the import ended {what}.", "seconds": round(spent, 1), "failed": True}
+            if "task" not in result:
+                shutil.rmtree(out, ignore_errors=True)
+            result.update(number=number, file=os.path.basename(path), folder=name)
+            results[number] = result
+            print(f"{options.level}/{number}: {'task ' + name if 'task' in result else 'refused: ' + result['refused']} "
+                  f"({result['seconds']} s)", file=sys.stderr, flush=True)
+    total = time.perf_counter() - begin
+    _write(options, results, total)
+    tasks = sum("task" in r for r in results.values())
+    if options.json:
+        print(json.dumps([results[k] for k in sorted(results)]))
+    else:
+        print(f"Level {options.level}: {len(results)} problems, {tasks} tasks, {len(results) - tasks} refused, {total:.0f} s. "
+              f"Table: {os.path.join(options.out, 'table.md')}")
+    return 0
+
+
+def _write(options, results, total):
+    lines = [f"# KernelBench, level {options.level}", "",
+             f"{sum('task' in r for r in results.values())} of {len(results)} problems are tasks; {total:.0f} s.", "",
+             "| problem | task, or why not | seeds | controls | smoke ms | s |", "|---|---|---|---|---|---|"]
+    for number in sorted(results):
+        r = results[number]
+        what = f"`{r['folder']}`" if "task" in r else "refused: " + r["refused"].replace("|", "\\|")
+        lines.append(f"| {number} {r['file'][:-3].split('_', 1)[1]} | {what} | {', '.join(r.get('seeds', [])) or 'no'} | "
+                     f"{r.get('controls', '')} | {r.get('smoke_ms', '')} | {r['seconds']} |")
+    with open(os.path.join(options.out, "table.md"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    lines = [f"# Problems of KernelBench, level {options.level}.", f"level: {options.level}", "problems:"]
+    for number in sorted(results):
+        r = results[number]
+        if "task" in r:
+            lines.append(f"  - {{problem: {number}, task: {r['folder']}, seeds: [{', '.join(r['seeds'])}], seconds: {r['seconds']}}}")
+        else:
+            reason = r["refused"].replace("\\", "\\\\").replace('"', '\\"')
+            lines.append(f"  - {{problem: {number}, refused: \"{reason}\", seconds: {r['seconds']}}}")
+    with open(os.path.join(options.out, "suite.yaml"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chooses the sizes of checks and workloads within the relations of the dimensions."""
+
+import random
+import time
+
+import torch
+
+from .refusal import Refusal, brief
+from .shapes import run_shapes
+
+ODD = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 53, 61, 67, 79, 97, 113, 127, 131, 149, 163, 193, 211, 257, 331, 389, 509, 521]
+
+
+class Sizes:
+    def __init__(self, runner, seconds=12.0):
+        self.runner, self.dims = runner, runner.dims
+        self.example = dict(runner.dims.free)
+        self.chance = random.Random(7)
+        self.end = time.perf_counter() + seconds
+
+    def late(self):
+        return time.perf_counter() > self.end
+
+    def fit(self, wished):
+        """The nearest sizes that satisfy the relations, or None."""
+        wished = {k: max(1, int(v)) for k, v in wished.items()}
+        if self.dims.holds(wished):
+            return wished
+        for _ in range(6):
+            broken = next((r for r in self.dims.hard if not self._holds(r, wished)), None)
+            if broken is None:
+                break
+            names = sorted(s.name for s in broken.free_symbols)
+            best = None
+            for name in names:
+                before = wished[name]
+                tried = [before + d for d in range(1, 65)] + [before - d for d in range(1, 65)] + [
+                    before * f for f in (2, 3, 4, 8)] + [self.example[name]]
+                for value in tried:
+                    if value >= 1 and self._holds(broken, {**wished, name: value}):
+                        if best is None or abs(value - before) < best[0]:
+                            best = (abs(value - before), name, value)
+                        break
+            if best is None:
+                for name in names:
+                    wished[name] = self.example[name]
+            else:
+                wished[best[1]] = best[2]
+        return wished if self.dims.holds(wished) else None
+
+    def _holds(self, relation, assignment):
+        import sympy
+        value = relation.xreplace({sympy.Symbol(k, integer=True, positive=True): v for k, v in assignment.items()})
+        return value in (sympy.true, True)
+
+    def elements(self, assignment):
+        values = self.dims.values(assignment)
+        total = 0
+        for shape in self.dims.shapes + self.dims.outputs:
+            total += torch.Size(self.dims.concrete(shape, values)).numel()
+        return total
+
+    def small(self):
+        """The smallest sizes at which the program works: the base of the checks."""
+        whys = []
+        for cap in (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 4096, 16384, 1 << 20):
+            base = self.fit({k: min(v, cap) for k, v in self.example.items()})
+            if base is None or self.elements(base) > 4e8:
+                whys.append("no sizes satisfy the relations" if base is None else "it needs more than 3 GB")
+            else:
+                if self.elements(base) > 1e7:  # shapes first, because values take long
+                    try:
+                        run_shapes(self.runner.compute, self.runner.inputs, self.runner.shapes(base))
+                    except Exception as error:
+                        whys.append(brief(error))
+                        if cap >= max(self.example.values(), default=0):
+                            break
+                        continue
+                if self.runner.valid(base) is not None:
+                    break
+                whys.append(self.runner.why)
+            if cap >= max(self.example.values(), default=0):
+                base = None
+                break
+            base = None
+        else:
+            base = None
+        if base is None or self.runner.valid(base) is None:
+            why = whys[-1] if whys else "it fails"
+            if why.startswith("infinite"):
+                raise Refusal(f"An output is not finite ({'in f32' if 'f32' in why else 'in f64'}) for inputs like the examples.",
+                              "Give example inputs for which it is.")
+            if why.startswith("inaccurate"):
+                raise Refusal(f"The program is {why} of its values, so that no tolerance could be derived.",
+                              "Use .eval() for batch statistics of few values, or other example inputs.")
+            raise Refusal(f"The program does not run on inputs like the examples: {why}.", "Check the example inputs.")
+        for name in sorted(base, key=lambda n: -base[n]):  # each dimension by itself
+            for cap in (4, 8, 16, 32, 64, 128):
+                if base[name] <= cap or self.late():
+                    break
+                trial = self.fit({**base, name: cap})
+                if trial is not None and trial[name] < base[name] and self.elements(trial) < self.elements(base) and \
+                        self.runner.valid(trial) is not None:
+                    base = trial
+                    break
+        self.base = base
+        return base
+
+    def smoke(self, seconds=0.0015, elements=32768):
+        """Sizes up from the base, as long as an exact run is fast."""
+        now, spent = dict(self.base), self.runner.valid(self.base) or 1.0
+        growing = list(now)
+        while growing and not self.late():
+            for name in list(growing):
+                trial = self.fit({**now, name: min(now[name] * 2, self.example[name] * 2, 512)})
+                took = None
+                if trial is not None and trial != now and self.elements(trial) <= elements:
+                    took = self.runner.valid(trial)
+                if took is None or took > seconds or (took > 0.6 * seconds and took > 1.2 * spent):
+                    growing.remove(name)
+                    continue
+                now, spent = trial, took
+        self.middle, self.middle_seconds = now, spent
+        return now
+
+    def _odd_near(self, value):
+        near = [v for v in ODD if 0.45 * value <= v <= 1.6 * value and v != value]
+        return self.chance.choice(near) if near else value + 1
+
+    def checks(self):
+        """(sweep, stress_shapes, edge)"""
+        seen = {self._key(self.middle)}
+        budget = max(0.003, 2.5 * self.middle_seconds)
+
+        def take(into, trial, most, accurate=True):
+            if len(into) >= most or (self.late() and len(into) >= 2):
+                return
+            trial = self.fit(trial) if trial is not None else None
+            if trial is None or self._key(trial) in seen:
+                return
+            took = self.runner.valid(trial, accurate=accurate)
+            if took is not None and took <= budget * 2:
+                seen.add(self._key(trial))
+                into.append(trial)
+
+        names = list(self.middle)
+        sweep, stress, edge = [], [], []
+        for name in names[:6]:  # one dimension long, the others short
+            long = {n: self._odd_near(max(2, self.middle[n] // 2)) if self.middle[n] > self.base[n] else self.base[n] for n in names}
+            long[name] = self.middle[name] * 3 + 1
+            take(sweep, long, 5)
+        for _ in range(16):
+            take(sweep, {n: self._odd_near(self.middle[n]) if self.chance.random() < 0.8 else self.middle[n] for n in names}, 8)
+        if not sweep:
+            for name in names:
+                for step in (1, 2, 3, 4, -1):
+                    take(sweep, {**self.middle, name: self.middle[name] + step}, 5)
+        if not sweep:
+            sweep.append(dict(self.middle))
+        for factor in (1.0, 0.75, 1.5, 0.5, 1.25, 2.0):
+            trial = {n: max(self.base[n], int(self.middle[n] * (factor if i == len(names) - 1 else 1 / factor)))
+                     for i, n in enumerate(names)}
+            take(stress, trial, 2)
+        if not stress:
+            stress.append(dict(self.middle))
+        for name in names[:5]:
+            take(edge, {**{n: self._odd_near(self.middle[n]) for n in names}, name: 1}, 4, accurate=False)
+        take(edge, {n: 1 for n in names}, 5, accurate=False)
+        take(edge, {n: 2 for n in names}, 5)
+        for _ in range(16):
+            take(edge, {n: self._odd_near(max(3, self.middle[n] // 2)) for n in names}, 6)
+        if not edge:
+            for name in names:
+                for step in (3, 5, 7, 2):
+                    take(edge, {**self.middle, name: self.base[name] + step}, 4)
+        return sweep, stress, edge
+
+    def _key(self, assignment):
+        return tuple(sorted(assignment.items()))
+
+    def scaled(self, t):
+        """Sizes between the smoke's (0) and the example's (1)."""
+        return self.fit({n: round(self.middle[n] * (self.example[n] / self.middle[n]) ** t) for n in self.middle})
+
+    def _eager(self, assignment, dtype=torch.float32):
+        try:
+            if self.elements(assignment) > 3e8:
+                return None
+            tensors = self.runner.draw(assignment, 1, dtype=dtype)
+            with torch.no_grad():
+                self.runner.compute(*tensors)
+                begin = time.perf_counter()
+                self.runner.compute(*tensors)
+                spent = time.perf_counter() - begin
+            return spent
+        except Exception:
+            return None
+
+    def for_cpu(self, least=0.006, most=0.03):
+        """([two workloads], [one holdout]) that eager PyTorch computes in about 3 to 30 ms."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(2)
+        try:
+            best = self._search(least, most)
+            others = []
+            for turn in range(12):
+                trial = self.fit({n: max(1, round(v * self.chance.choice((0.63, 0.81, 1.0, 1.27)))) | (turn % 2)
+                                  if v > 16 else v for n, v in best.items()})
+                if trial is not None and self._key(trial) not in {self._key(o) for o in others + [best]}:
+                    spent = self._eager(trial)
+                    if spent is not None and spent < 2 * most:
+                        others.append(trial)
+                if len(others) == 2 or (self.late() and others):
+                    break
+            for name in best:  # a size that differs at least in one dimension
+                for step in (1, 2, 3, 4):
+                    trial = self.fit({**best, name: best[name] + step})
+                    if len(others) < 2 and trial is not None and self._key(trial) not in {self._key(o) for o in others + [best]} and \
+                            self._eager(trial) is not None:
+                        others.append(trial)
+            return [best] + others[:1], others[1:2]
+        finally:
+            torch.set_num_threads(threads)
+
+    def _search(self, least, most):
+        low, high = 0.0, 1.0
+        best = dict(self.middle)
+        spent = self._eager(best) or 1.0
+        for _ in range(7):
+            if least <= spent <= most or self.late():
+                return best
+            if spent > most and low == 0.0 and high == 1.0:
+                return best
+            middle = (low + high) / 2
+            trial = self.scaled(middle)
+            took = self._eager(trial) if trial else None
+            if took is None or took > most:
+                high = middle
+            else:
+                low, best, spent = middle, trial, took
+        for _ in range(10):  # beyond the example's sizes
+            if spent >= least or self.late():
+                break
+            name = next(iter(best))
+            trial = self.fit({**best, name: best[name] * 2})
+            took = self._eager(trial) if trial else None
+            if took is None or took > most:
+                break
+            best, spent = trial, took
+        return best
+
+    def bytes(self, assignment, each=4):
+        return each * self.elements(assignment)
+
+    def for_gpu(self, factor=1.0):
+        """(example, neighbours, holdout)"""
+        example = dict(self.example)
+        if factor < 1:
+            limit = factor * self.bytes(example)
+            while self.bytes(example) > limit:
+                name = max(example, key=lambda n: example[n] if self.fit({**example, n: max(1, example[n] // 2)}) else 0)
+                smaller = self.fit({**example, name: max(1, example[name] // 2)})
+                if smaller is None or self.bytes(smaller) >= self.bytes(example):
+                    break
+                example = smaller
+        seen, found = {self._key(example)}, []
+        names = list(example)
+        for turn in range(40):
+            if len(found) >= 4:
+                break
+            trial = {}
+            for n in names:
+                v = example[n]
+                if v >= 64 and self.chance.random() < 0.6:
+                    v = max(1, int(v * self.chance.choice((0.5, 0.62, 0.75, 0.87))) | (turn & 1))
+                elif v > 4 and self.chance.random() < 0.4:
+                    v = max(1, v - 1 - turn % 3)
+                trial[n] = v
+            trial = self.fit(trial)
+            if trial is None or self._key(trial) in seen or self.bytes(trial) > 1.05 * self.bytes(example):
+                continue
+            seen.add(self._key(trial))
+            try:
+                got = [s for s, _ in run_shapes(self.runner.compute, self.runner.inputs, self.runner.shapes(trial))]
+                values = self.dims.values(trial)
+                if got == [self.dims.concrete(s, values) for s in self.dims.outputs]:
+                    found.append(trial)
+            except Exception:
+                continue
+            if self.late() and len(found) >= 2:
+                break
+        return example, found[:-2] or found[:1], found[-2:] if len(found) > 2 else found[1:]
