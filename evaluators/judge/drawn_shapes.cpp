@@ -444,8 +444,28 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
       for (const std::int64_t number : numbers.compared)
         if (number <= 64) first.push_back({name, static_cast<double>(number), Focus::Relation::times, of});
     }
-  for (auto* part : {&exactly, &together, &first, &then})
+  // Dimensions over which outputs only sum do not grow: permitted errors may grow with them.
+  constexpr double kMostSummed = 4.0;  // times the greatest listed
+  std::map<std::string, double> most;
+  for (const std::string& name : dimensions)
+    if (std::ranges::none_of(task.tensors, [&](const TensorSpec& tensor) {
+          return tensor.role == Role::output && std::ranges::count(tensor.shape, name) > 0;
+        }))
+      for_each_listed(task, [&](const Workload& w) {
+        most[name] = std::max(most[name], kMostSummed * w.values.at(name));
+      });
+  const auto too_long = [&](const Focus& focus) {
+    const auto longest = [&](const std::string& name) {
+      const auto found = most.find(name);
+      return found == most.end() ? std::numeric_limits<double>::infinity() : found->second;
+    };
+    return (focus.relation == Focus::Relation::none && focus.value > longest(focus.name)) ||
+           (!focus.also.empty() && focus.also_value > longest(focus.also));
+  };
+  for (auto* part : {&exactly, &together, &first, &then}) {
+    std::erase_if(*part, too_long);
     for (std::size_t i = part->size(); i > 1; --i) std::swap((*part)[i - 1], (*part)[below(stream, i)]);
+  }
   // Two single numbers, then two of them together: where the first are many, the others must not wait for
   // their end.
   std::vector<Focus> singles = std::exchange(exactly, {});
