@@ -11,6 +11,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
 #include "evaluators/references/python/python_sandbox.hpp"
@@ -71,7 +72,15 @@ class PythonReference final : public ReferenceProgram {
         python_(std::move(python)),
         sources_(std::move(sources)) {
     for (const TensorSpec& tensor : task.tensors)
-      if (tensor.role == Role::output) outputs_.push_back(tensor.name);
+      if (tensor.role == Role::output) {
+        outputs_.push_back(tensor.name);
+        dtypes_.push_back(tensor.dtype);
+      }
+    for (const Dimension& dimension : task.dimensions) whole_.insert(dimension.name);
+    for (const Parameter& parameter : task.parameters) {
+      if (parameter.flag) flags_.insert(parameter.name);
+      if (!is_floating(parameter.type)) whole_.insert(parameter.name);
+    }
     for (const Control& control : task.controls) controls_.push_back("control_" + control.name);
   }
 
@@ -148,8 +157,17 @@ class PythonReference final : public ReferenceProgram {
         outputs.push_back({{"axes", output.dimension_names},
                            {"shape", output.shape},
                            {"index", std::ranges::find(outputs_, output.name) - outputs_.begin()}});
+    Json dtypes = Json::array();
+    for (const std::optional<Dtype>& own : dtypes_)
+      dtypes.push_back(name_of(own.value_or(asked.workload.dtype)));
     Json values = Json::object();
-    for (const auto& [name, value] : asked.workload.numbers) values[name] = value;
+    for (const auto& [name, value] : asked.workload.numbers)
+      if (flags_.contains(name))
+        values[name] = value != 0.0;
+      else if (whole_.contains(name))
+        values[name] = static_cast<std::int64_t>(value);
+      else
+        values[name] = value;
     ask({{"do", "rows"},
          {"function", function},
          {"dtype", name_of(asked.workload.dtype)},
@@ -157,7 +175,7 @@ class PythonReference final : public ReferenceProgram {
          {"numbers", values},
          {"tensors", tensors},
          {"outputs", outputs},
-         {"count_of_outputs", outputs_.size()},
+         {"dtypes", dtypes},
          {"rows", {{"axes", group.names}, {"shape", group.shape}, {"at", rows_at}, {"count", rows.size()}}},
          {"out", out_at},
          {"bytes", memory_->bytes()}},
@@ -217,6 +235,8 @@ class PythonReference final : public ReferenceProgram {
   TorchPython python_;
   fs::path sources_;
   std::vector<std::string> outputs_, controls_;
+  std::vector<std::optional<Dtype>> dtypes_;  // of the outputs; nullopt: the workload's
+  std::set<std::string> flags_, whole_;       // names whose numbers are passed as bool or int
   mutable std::mutex mutex_;
   mutable std::optional<GrowingMemory> memory_;
   mutable std::optional<ChildProcess> child_;

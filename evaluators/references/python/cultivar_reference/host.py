@@ -9,7 +9,7 @@ descriptor 3, which both processes map; places are in bytes from its beginning. 
     {"do": "open", "threads": 2}                    -> {"torch": "2.11.0", "functions": ["control_without_eps"]}
     {"do": "rows", "function": "exact",             -> {} : the values are at "out", row by row, f64
      "dtype": "f32", "threads": 2,                     of the workload, to which rounded values are rounded
-     "numbers": {"R": 4, "eps": 1e-5},
+     "numbers": {"R": 4, "eps": 1e-5}, "dtypes": ["f32"],       of all outputs
      "tensors": [{"name": "x", "dtype": "f32", "axes": ["R", "C"], "shape": [4, 8], "at": 0}],  "as": another dtype to convert to
      "outputs": [{"axes": ["R", "C"], "shape": [4, 8], "index": 0}],  of one group of rows; index: among all outputs
      "rows": {"axes": ["R"], "shape": [4], "at": 4096, "count": 2},   the rows asked for, i64
@@ -62,13 +62,13 @@ class Task:
         self.wanted = {name for name, p in inspect.signature(self.compute).parameters.items() if p.kind is p.KEYWORD_ONLY}
         self.functions = [name for name, value in vars(self.module).items() if name.startswith("control_") and callable(value)]
 
-    def run(self, function, inputs, dtype, numbers):
+    def run(self, function, inputs, dtype, numbers, dtypes=None):
         from cultivar_reference import modes
         numbers = {name: value for name, value in numbers.items() if name in self.wanted}
         if function == "exact":
             return modes.exact(self.compute, inputs, numbers)
         if function == "rounded":
-            return modes.rounded(self.compute, inputs, dtype, numbers)
+            return modes.rounded(self.compute, inputs, dtype, numbers, dtypes=dtypes)
         name = function[len("control_"):]
         own = getattr(self.module, function, None)
         return modes.exact(own, inputs, numbers) if own else modes.mutant(self.compute, inputs, name, numbers)
@@ -126,9 +126,10 @@ def rows_of(task, shared, ask):
             if axis in kept:
                 value = value.index_select(i, kept[axis])
         inputs.append(value)
-    results = task.run(ask["function"], inputs, getattr(torch, DTYPES[ask["dtype"]]), numbers)
-    if len(results) != ask["count_of_outputs"]:
-        raise Refused("reference.py returns %d tensors; task.yaml has %d outputs" % (len(results), ask["count_of_outputs"]))
+    dtypes = [getattr(torch, DTYPES[name]) for name in ask["dtypes"]]
+    results = task.run(ask["function"], inputs, getattr(torch, DTYPES[ask["dtype"]]), numbers, dtypes)
+    if len(results) != len(dtypes):
+        raise Refused("reference.py returns %d tensors; task.yaml has %d outputs" % (len(results), len(dtypes)))
     if kept and ask["function"] == "exact" and task.comparisons and sum(t.numel() for t in whole) <= MOST_COMPARED:
         task.comparisons -= 1
         require_separable(task, ask, whole, kept, results)

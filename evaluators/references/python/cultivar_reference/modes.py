@@ -4,9 +4,9 @@
 All three run the function under a dispatch mode, which sees each ATen operation with its arguments:
 
 - exact(): every floating tensor and every floating dtype argument is f64, also where the function itself asks for f32;
-- rounded(): of each element the worst of four: PyTorch in the dtype of the inputs; f64 rounded to that dtype after each operation;
-  a plain kernel, whose operations round to f32 and whose sums add one value after the other; f64 rounded at the end. Its error is
-  the R of the tolerance (evaluators/check/README.md);
+- rounded(): of each element the worst of three: PyTorch in the dtype of the inputs; a plain kernel, whose operations round to f32
+  and whose sums add one value after the other; f64 rounded at the end. Its error is the R of the tolerance
+  (evaluators/check/README.md);
 - mutant(): one operation left out, its bias left out, a tail of its reduction left out, one of its constants changed, or its result
   rounded to fp8. A comparison that does not tell a mutant from the function would not see such a mistake in a kernel either.
 """
@@ -188,15 +188,18 @@ def _plain(compute, inputs, numbers):
         return tuple(t.clone() for t in _outputs(compute(*[_lifted(t).clone() for t in inputs], **numbers)))
 
 
-def rounded(compute, inputs, dtype, numbers={}, exactly=None):
-    """Of each element the value with the greatest error that the permitted roundings have. `exactly`: the result of exact()."""
+def rounded(compute, inputs, dtype, numbers={}, exactly=None, dtypes=None):
+    """Of each element the value with the greatest error that the permitted roundings have. `exactly`: the result of exact().
+    `dtypes`: of the outputs (default: all `dtype`, that of the inputs). An output in a finer dtype than the inputs' is permitted
+    a plain kernel's errors only: what eager rounds to the inputs' dtype on the way to it is a loss that nobody asked for."""
     exactly = exact(compute, inputs, numbers) if exactly is None else exactly
-    models = [lambda: _in_f64(compute, inputs, numbers,
-                              after=lambda func, name, args, kwargs, result: tree_map(lambda t: _round_to(t, dtype), result)),
-              lambda: eager(compute, inputs, numbers),
-              lambda: tuple(_round_to(t, dtype) for t in _plain(compute, inputs, numbers))]
-    worst = [_round_to(t, dtype) for t in exactly]
-    for model in models:
+    dtypes = [dtype] * len(exactly) if dtypes is None else dtypes
+
+    def plain():
+        return tuple(_round_to(t, own) for t, own in zip(_plain(compute, inputs, numbers), dtypes))
+
+    worst = [_round_to(t, own) for t, own in zip(exactly, dtypes)]
+    for model in (lambda: eager(compute, inputs, numbers), plain):
         try:
             values = model()
         except NotImplementedError:  # this dtype has no such operation on this device
@@ -206,7 +209,8 @@ def rounded(compute, inputs, dtype, numbers={}, exactly=None):
                 raise
             continue
         for i, (best, given) in enumerate(zip(worst, values)):
-            if best.dtype != torch.float64:
+            if best.dtype != torch.float64 or (
+                    model is not plain and dtypes[i].is_floating_point and torch.finfo(dtypes[i]).eps < torch.finfo(dtype).eps):
                 continue
             given = given.to(torch.float64)
             # What overflows in one model only is not permitted everywhere: the exact value says what is finite.
