@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr double kMostSeconds = 15 * 60.0;
+constexpr double kQuietSeconds = 180.0;  // without a line: the file does not end
 
 PythonFiles import_python_files() {
   PythonFiles files = reference_python_files();
@@ -33,9 +33,10 @@ PythonFiles import_python_files() {
   return files;
 }
 
-// Shows the lines {"progress": ...} that the child writes, until it ends; the last other line, or null.
+// Shows the lines {"progress": ...} that the child writes, until it ends or is silent for too long; the last
+// other line, or null.
 json follow(ChildProcess& child, bool quiet) {
-  const auto deadline = deadline_in(kMostSeconds);
+  auto deadline = deadline_in(kQuietSeconds);
   std::string pending;
   json last;
   const auto take = [&](const std::string& line) {
@@ -54,6 +55,7 @@ json follow(ChildProcess& child, bool quiet) {
     const ssize_t got = ::read(child.output(), buffer, sizeof buffer);
     if (got <= 0) break;
     pending.append(buffer, static_cast<std::size_t>(got));
+    deadline = deadline_in(kQuietSeconds);
     for (std::size_t end; (end = pending.find('\n')) != std::string::npos; pending.erase(0, end + 1))
       take(pending.substr(0, end));
     if (pending.size() > (std::size_t{16} << 20)) break;
@@ -172,8 +174,13 @@ int import_command(const Arguments& arguments) {
     std::string last = plain_text(child->captured());
     if (last.size() > 600) last = last.substr(last.size() - 600);
     fs::remove(folder, none);  // only if nothing was written
-    throw std::runtime_error(fmt::format("{} ended the import without a result ({}). {}", source.string(),
-                                         ended ? child->poll()->describe() : "it took too long", last));
+    throw std::runtime_error(
+        fmt::format("{} ended the import without a result ({}). {}", source.string(),
+                    ended ? child->poll()->describe()
+                          : fmt::format("for {:g} s it did nothing that is known: look for a "
+                                        "loop that does not end",
+                                        kQuietSeconds),
+                    last));
   }
   if (told.contains("refused")) {
     output.facts(told);

@@ -137,8 +137,9 @@ Expected<ChildProcess> start_python(const TorchPython& python, const PythonProgr
   options.command.insert(options.command.end(), program.arguments.begin(), program.arguments.end());
   options.expendable = true;
   const auto bytes = static_cast<std::size_t>(program.memory_share * memory_limit().bytes);
-  options.limits.insert(options.limits.end(),
-                        {{RLIMIT_CORE, 0}, {RLIMIT_DATA, bytes}, {RLIMIT_FSIZE, std::size_t{1} << 30}});
+  options.limits.insert(
+      options.limits.end(),
+      {{RLIMIT_CORE, 0}, {RLIMIT_DATA, bytes}, {RLIMIT_FSIZE, std::size_t{1} << 30}, {RLIMIT_NPROC, 4096}});
   return ChildProcess::spawn(options);
 }
 
