@@ -108,7 +108,9 @@ class Observer(TorchDispatchMode):
             constant = values_of(other) if isinstance(other, torch.Tensor) else None
             if constant is not None and constant.kind == "constant":
                 other = constant.a
-            if isinstance(other, (int, float)):
+            if made is None and name == "mul" and isinstance(other, torch.Tensor) and other.numel() == 1:
+                made = Values(known.kind, known.a, known.b, known.axis, "scaled by one random number (which is left out)")
+            elif isinstance(other, (int, float)):
                 base = name.rstrip("_")
                 made = {"mul": lambda: known.affine(other, 0), "div": lambda: known.affine(1 / other, 0),
                         "add": lambda: known.affine(1, other), "sub": lambda: known.affine(1, -other),

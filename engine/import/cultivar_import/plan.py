@@ -7,7 +7,7 @@ import time
 import torch
 
 from .refusal import Refusal, brief
-from .shapes import run_shapes
+from .shapes import run_shapes, true_at
 
 ODD = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 53, 61, 67, 79, 97, 113, 127, 131, 149, 163, 193, 211, 257, 331, 389, 509, 521]
 
@@ -50,9 +50,7 @@ class Sizes:
         return wished if self.dims.holds(wished) else None
 
     def _holds(self, relation, assignment):
-        import sympy
-        value = relation.xreplace({sympy.Symbol(k, integer=True, positive=True): v for k, v in assignment.items()})
-        return value in (sympy.true, True)
+        return true_at(relation, assignment)
 
     def elements(self, assignment):
         values = self.dims.values(assignment)
@@ -107,13 +105,52 @@ class Sizes:
         self.base = base
         return base
 
+    def relate(self):
+        """Tries relations with values: drops those that the program does not need, and ties what only works together."""
+        dims, runner = self.dims, self.runner
+        for relation in list(dims.hard):
+            names = [s.name for s in relation.free_symbols]
+            others = [r for r in dims.hard if r is not relation]
+            broken = []
+            for name in names:
+                for step in (1, 2, 3, 5):
+                    trial = {**self.base, name: self.base[name] + step}
+                    if not true_at(relation, trial) and all(true_at(r, trial) for r in others):
+                        broken.append(trial)
+                        break
+            if broken and not self.late() and all(runner.valid(t, forced=True, accurate=False) is not None for t in broken):
+                dims.hard.remove(relation)
+        tied = []
+        names = list(dims.free)
+        alone = {}
+        for name in names:
+            if self.late() or len(names) > 40:
+                break
+            trials = [t for t in (self.fit({**self.base, name: self.base[name] + step}) for step in (1, 2, 3)) if t is not None]
+            alone[name] = any(runner.valid(t, accurate=False) is not None for t in trials)
+        for k, one in enumerate(names):
+            for other in names[k + 1:]:
+                if one in dims.free and other in dims.free and dims.free[one] == dims.free[other] and \
+                        alone.get(one) is False and alone.get(other) is False:
+                    value = max(self.base[one], self.base[other])
+                    for step in (1, 2, 3):
+                        trial = self.fit({**self.base, one: value + step, other: value + step})
+                        if trial is not None and trial[one] == trial[other] and runner.valid(trial, accurate=False) is not None:
+                            dims.merge(one, other)
+                            del self.base[other]
+                            self.example = dict(dims.free)
+                            tied.append((one, other))
+                            break
+        return tied
+
     def smoke(self, seconds=0.0015, elements=32768):
         """Sizes up from the base, as long as an exact run is fast."""
         now, spent = dict(self.base), self.runner.valid(self.base) or 1.0
-        growing = list(now)
+        growing = list(now)[::-1]
+        first = next(iter(now)) if len(now) > 2 and len(self.dims.shapes[0]) > 2 else None
         while growing and not self.late():
             for name in list(growing):
-                trial = self.fit({**now, name: min(now[name] * 2, self.example[name] * 2, 512)})
+                trial = self.fit({**now, name: min(now[name] * 2, self.example[name] * 2, 4 if name == first else 512)})
                 took = None
                 if trial is not None and trial != now and self.elements(trial) <= elements:
                     took = self.runner.valid(trial)
@@ -188,11 +225,15 @@ class Sizes:
             if self.elements(assignment) > 3e8:
                 return None
             tensors = self.runner.draw(assignment, 1, dtype=dtype)
+            spent = 1e9
             with torch.no_grad():
                 self.runner.compute(*tensors)
-                begin = time.perf_counter()
-                self.runner.compute(*tensors)
-                spent = time.perf_counter() - begin
+                for _ in range(3):
+                    begin = time.perf_counter()
+                    self.runner.compute(*tensors)
+                    spent = min(spent, time.perf_counter() - begin)
+                    if spent > 0.2:
+                        break
             return spent
         except Exception:
             return None
@@ -230,7 +271,7 @@ class Sizes:
         for _ in range(7):
             if least <= spent <= most or self.late():
                 return best
-            if spent > most and low == 0.0 and high == 1.0:
+            if spent > 4 * most and low == 0.0 and high == 1.0:
                 return best
             middle = (low + high) / 2
             trial = self.scaled(middle)

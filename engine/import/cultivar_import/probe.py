@@ -128,14 +128,14 @@ class Runner:
             warnings.simplefilter("ignore")
             return modes.rounded(self.compute, tensors, dtype, exactly=exactly)
 
-    def valid(self, assignment, seed=1, accurate=True):
+    def valid(self, assignment, seed=1, accurate=True, forced=False):
         """Seconds of an exact run, or None if the program fails at this size or its values are bad there. Sets self.why."""
         self.why = None
-        if not self.dims.holds(assignment):
+        if not forced and not self.dims.holds(assignment):
             self.why = "its sizes do not satisfy the relations"
             return None
-        values = self.dims.values(assignment)
         try:
+            values = self.dims.values(assignment)
             tensors = self.draw(assignment, seed)
             begin = time.perf_counter()
             exactly = self.exact(tensors)
@@ -333,13 +333,17 @@ def mistakes(runner, assignments, seconds=6.0):
         if time.perf_counter() - begin > seconds and told:
             break
         verdicts = []
-        for k in range(4):
+        for k in range(5):
+            if k >= len(assignments) and time.perf_counter() - begin > seconds:
+                break
             if k >= len(cases):
                 try:
                     assignment = assignments[min(k, len(assignments) - 1)]
                     more = runner.draw(assignment, 10 + k)
                     if k == 3:  # larger values reach clamps and tails
                         more = [t * 8 if t.is_floating_point() else t for t in more]
+                    if k == 4:  # smaller ones reach what is added against a division by zero
+                        more = [t * 1e-3 if i.floating and i.origin == "example" else t for t, i in zip(more, runner.inputs)]
                     cases.append((more, runner.exact(more), None))
                     known.append(bounds(cases[-1]))
                 except Exception:
@@ -357,11 +361,12 @@ def mistakes(runner, assignments, seconds=6.0):
             if any(e > 2 * limit for e, limit in zip(error, known[k])):
                 verdicts.append("told")
                 break
-            verdicts.append("equal" if distance(wrong, right) <= 1e-9 else "hidden")
+            apart = distance(wrong, right)
+            verdicts.append("equal" if apart <= 1e-9 else "tiny" if apart <= 1e-4 else "hidden")
         if verdicts and verdicts[0] == "told":
             told.append((name, about))
         elif "told" not in verdicts:
-            missed.append((name, about, "hidden" if "hidden" in verdicts else "equal"))
+            missed.append((name, about, next((v for v in ("hidden", "tiny") if v in verdicts), "equal")))
     return told, missed, len(every)
 
 

@@ -96,6 +96,18 @@ def text_of(e):
     raise ValueError(f"{type(e).__name__} has no form in task.yaml")
 
 
+def at(expression, assignment):
+    """An expression or relation with numbers for its dimensions; None where it has no value there."""
+    try:
+        return expression.xreplace({sympy.Symbol(k, integer=True, positive=True): sympy.Integer(v) for k, v in assignment.items()})
+    except (AssertionError, ZeroDivisionError, ValueError, TypeError):
+        return None
+
+
+def true_at(relation, assignment):
+    return at(relation, assignment) in (sympy.true, True)
+
+
 class Dimensions:
     """names: free dimensions with their example values, in order; derived: {name: expression}; `shapes` and `outputs`: for each
     tensor a list of names and numbers; `hard`: relations (sympy) that must hold."""
@@ -108,22 +120,30 @@ class Dimensions:
     def values(self, assignment):
         """All dimensions, from those of the free ones."""
         all_values = dict(assignment)
-        symbols = {sympy.Symbol(k, integer=True, positive=True): v for k, v in assignment.items()}
         for name, expression in self.derived.items():
-            all_values[name] = int(expression.xreplace(symbols)) if expression.xreplace(symbols).is_number else int(
-                expression.subs(symbols))
+            value = at(expression, assignment)
+            if value is None or not value.is_Integer:
+                raise ValueError(f"{name} has no value")
+            all_values[name] = int(value)
         return all_values
 
     def holds(self, assignment):
-        symbols = {sympy.Symbol(k, integer=True, positive=True): v for k, v in assignment.items()}
-        for relation in self.hard:
-            value = relation.xreplace(symbols)
-            if value not in (sympy.true, True):
-                return False
+        if not all(true_at(relation, assignment) for relation in self.hard):
+            return False
         try:
             return all(v >= 1 for v in self.values(assignment).values())
         except (TypeError, ValueError):
             return False
+
+    def merge(self, kept, gone):
+        """One dimension instead of two."""
+        symbols = {sympy.Symbol(gone, integer=True, positive=True): sympy.Symbol(kept, integer=True, positive=True)}
+        swap = lambda row: [kept if d == gone else d for d in row]
+        self.shapes, self.outputs = [swap(r) for r in self.shapes], [swap(r) for r in self.outputs]
+        self.derived = {k: e.xreplace(symbols) for k, e in self.derived.items()}
+        self.hard = [h for h in (r.xreplace(symbols) for r in self.hard) if h not in (sympy.true, True)]
+        del self.free[gone]
+        self.about[kept] += ", " + self.about.pop(gone)
 
     def concrete(self, shape, values):
         return tuple(d if isinstance(d, int) else values[d] for d in shape)
@@ -312,12 +332,12 @@ def result_samples(result, count=6):
     chance = random.Random(1)
     base = dict(result.free)
     found = [base]
-    for _ in range(60):
+    related = {s.name for h in result.hard for s in h.free_symbols}
+    for _ in range(200):
         if len(found) > count:
             break
-        trial = {k: max(2, v * chance.choice([1, 2, 3]) if v < 64 else v - v % chance.choice([2, 4, 8])) for k, v in base.items()}
-        symbols = {sympy.Symbol(k, integer=True, positive=True): v for k, v in trial.items()}
-        if all(h.xreplace(symbols) in (sympy.true, True) for h in result.hard):
+        trial = {k: (v * chance.choice([1, 2, 3, 5]) if k in related else v + chance.randint(1, 2 * v + 7)) for k, v in base.items()}
+        if all(true_at(h, trial) for h in result.hard):
             found.append(trial)
     return found
 
@@ -331,11 +351,8 @@ def _simpler(e, result, samples):
 
 
 def _at(e, assignment):
-    value = e.xreplace({sympy.Symbol(k, integer=True, positive=True): v for k, v in assignment.items()})
-    try:
-        return int(value)
-    except TypeError:
-        return None
+    value = at(e, assignment)
+    return int(value) if value is not None and value.is_Integer else None
 
 
 def _needed(hard, result):
@@ -353,10 +370,9 @@ def _needed(hard, result):
         follows, tried = True, 0
         for _ in range(400):
             trial = {n: result.free[n] * chance.randint(1, 5) if chance.random() < 0.5 else chance.randint(2, 97) for n in names}
-            symbols = {sympy.Symbol(k, integer=True, positive=True): v for k, v in trial.items()}
-            if all(k.xreplace(symbols) in (sympy.true, True) for k in kept):
+            if all(true_at(k, trial) for k in kept):
                 tried += 1
-                if relation.xreplace(symbols) not in (sympy.true, True):
+                if not true_at(relation, trial):
                     follows = False
                     break
                 if tried >= 24:

@@ -45,7 +45,7 @@ class Input:
         self.origin, self.path = origin, path  # example, parameter or buffer; the name within the module
         self.labels = labels or [None] * len(self.shape)
         self.fixed = set(fixed)  # axes that are constants, such as those of a convolution's kernel
-        self.weight = None
+        self.weight = self.initial = None
         self.bound_of = None  # of whole numbers: (input, axis) whose extent is the bound
 
     @property
@@ -134,6 +134,7 @@ class Subject:
             labels = getattr(p, "_cultivar_labels", None)
             item = Input(path, p.shape, p.dtype, self._parameter_values(values, child, key), "parameter", path, labels,
                          range(2, p.dim()) if kernel else ())
+            item.initial = values
             if key == "weight" and p.dim() > 1:
                 weights[id(child)] = item
             item.weight = weights.get(id(child)) if key in ("weight", "bias") else None  # whose fan-in sets the deviation

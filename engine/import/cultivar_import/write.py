@@ -61,7 +61,8 @@ def task_yaml(t):
     out = [f"# Written by `cultivar import` from {t.source_name}: read it, and correct what it assumes.", f"name: {t.name}",
            f"summary: {quoted(t.summary)}", "", "dimensions:"]
     for name, value in dims.free.items():
-        out.append(f"  {name}: {{about: {quoted(f"{dims.about[name]} ({value} in the example)")}}}")
+        about = quoted(f"{dims.about[name]} ({value} in the example)")
+        out.append(f"  {name}: {{about: {about}}}")
     for name, expression in dims.derived.items():
         out.append(f"  {name}: {{about: {quoted('follows from the others')}, default: {quoted(text_of(expression))}}}")
     out += ["", f"dtypes: [{', '.join(t.dtypes)}]", "", "tensors:"]
