@@ -261,9 +261,11 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
   }
   const std::size_t first = drawn.size();
   std::ranges::move(later, std::back_inserter(drawn));
-  const Clock::time_point begin = Clock::now();
-  for (std::size_t i = 0;
-       i < drawn.size() && seconds_since(begin) < (i < first ? kDrawnSeconds : kDrawnKindsSeconds); ++i) {
+  Clock::time_point begin = Clock::now();
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    if (i < first && seconds_since(begin) >= kDrawnSeconds) i = first;
+    if (i == first) begin = Clock::now();
+    if (i >= first && (i == drawn.size() || seconds_since(begin) >= kDrawnKindsSeconds)) break;
     const DrawnRun& run = drawn[i];
     progress({Stage::edge, {}, fmt::format("drawn run {} of {}: {}", i + 1, drawn.size(), run.shape.name)});
     if (auto wrong = checker.check(Stage::edge, compiled, run.shape, run.seed, run.values))
