@@ -301,7 +301,10 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
       "\nAn output is correct if its maximum and RMS error against the fp64 oracle are below {} times those "
       "of the legal roundings ({}), over the complete output and over each {} rows.\n",
       number(task.tolerance.factor),
-      with_oracle ? "`reference_row_rounded`, below" : "a row computed with the roundings of its dtype",
+      task.reference.extension() != ".cpp"
+          ? "of PyTorch in the inputs' dtype, and of a plain kernel that computes in f32 and rounds once"
+      : with_oracle ? "`reference_row_rounded`, below"
+                    : "a row computed with the roundings of its dtype",
       task.tolerance.block_rows);
   words += tolerance_words(task, workloads) + stress_words(task);
   if (with_oracle) words += "\n" + describe_oracle(task);
