@@ -297,11 +297,12 @@ Expected<void> check_controls(const Task& task, const TaskReference& library, Ta
     for (const Control& control : task.controls) {
       const RowFunction wrong = library.control(control.name);
       if (wrong == nullptr)
-        return failure(
-            "controls",
-            fmt::format("{}: the reference does not define the control '{}' (write control_{} in {}, which "
-                        "computes the wrong values; or remove the control)",
-                        control.place, control.name, control.name, task.reference.string()));
+        return failure("controls", fmt::format("{}: the reference does not define the control '{}' (write "
+                                               "`{}` in {}, which computes the wrong "
+                                               "values; or remove the control)",
+                                               control.place, control.name,
+                                               library.program().declaration_of("control_" + control.name),
+                                               task.reference.string()));
       std::string accepted;  // shapes on which it was not detected
       bool refused = false;
       const auto try_on = [&](const Workload& w, const StressCase* stress) {

@@ -74,6 +74,8 @@ class ReferenceProgram {
   virtual bool is_here() const { return false; }
   // Throws std::runtime_error if that cannot be found out.
   virtual bool defines(const std::string& function) const = 0;
+  // How a user declares such a function, for messages.
+  virtual std::string declaration_of(const std::string& function) const = 0;
   // The rows' elements, one row after the other, or 1 (right) and 0 for each answer. Throws
   // std::runtime_error if the function crashes, does more than compute, or takes too long.
   virtual void compute(RowFunction, const RowsAsked&, std::span<double> out) const = 0;

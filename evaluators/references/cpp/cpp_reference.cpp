@@ -249,6 +249,11 @@ class CppReference final : public ReferenceProgram {
     return *defined;
   }
 
+  std::string declaration_of(const std::string& function) const override {
+    return fmt::format("extern \"C\" void {}(const ReferenceArgs& args, std::int64_t row, double* out)",
+                       symbol_of(function));
+  }
+
   void compute(RowFunction function, const RowsAsked& asked, std::span<double> out) const override {
     const Arguments of(asked.workload, asked.layout, asked.inputs);
     std::vector<OracleRow> calls;
@@ -301,9 +306,8 @@ class CppReference final : public ReferenceProgram {
 Expected<void> require_function(const CppReference& program, const Task& task, const char* function,
                                 const char* of) {
   if (program.defines(function)) return {};
-  return failure("oracle", fmt::format("{} does not define extern \"C\" void {}(const ReferenceArgs&, "
-                                       "std::int64_t row, double* out){}",
-                                       task.reference.string(), symbol_of(function), of));
+  return failure("oracle", fmt::format("{} does not define {}{}", task.reference.string(),
+                                       program.declaration_of(function), of));
 }
 
 }  // namespace

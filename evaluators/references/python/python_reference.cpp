@@ -100,6 +100,10 @@ class PythonReference final : public ReferenceProgram {
            std::ranges::find(controls_, function) != controls_.end();
   }
 
+  std::string declaration_of(const std::string& function) const override {
+    return fmt::format("def {}(INPUTS..., *, PARAMETERS...)", function);
+  }
+
   void compute(RowFunction function, const RowsAsked& asked, std::span<double> out) const override {
     const std::lock_guard lock(mutex_);
     ready();
