@@ -237,7 +237,7 @@ std::string OutputCheck::diagnostics() const {
                         tolerance_.factor, tolerance_.floor_eps, size_of(output_.dtype) == 8 ? "f64" : "f32");
   else
     text +=
-        "whole numbers must be the oracle's, or right by is_right_index of reference.cpp, if it defines "
+        "whole numbers must be the oracle's, or right by is_right_index of the reference, if it defines "
         "that\n";
   text += element_line("first wrong element", first_i, first_e, allowed_max_[first_block]);
   if (worst_i != first_i || worst_e != first_e)

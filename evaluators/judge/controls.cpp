@@ -236,7 +236,7 @@ std::string control_in(const std::string& line) {
   return next != line.end() && *next == '(' ? std::string(name, end) : std::string();
 }
 
-// A wrong kernel that reference.cpp defines, but that task.yaml does not list, would never be tried.
+// A wrong kernel that the reference defines, but that task.yaml does not list, would never be tried.
 Expected<void> check_all_listed(const Task& task, const TaskReference& library) {
   const auto& file = task.reference;
   std::istringstream text(read_file(file).value_or(""));
