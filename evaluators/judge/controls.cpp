@@ -271,26 +271,76 @@ double round_to_fp8(double value) {
   return std::copysign(std::min(std::abs(std::nearbyint(value / step) * step), 448.0), value);
 }
 
-Expected<void> check_controls(const Task& task, const TaskReference& library, Target target, int threads,
-                              const std::function<void(const std::string&)>& step) {
-  const auto told = [&](const std::string& function, const std::string& where) {
-    if (step) step(fmt::format("{} of {} on {}", function, task.reference.string(), where));
-  };
+namespace {
+
+using Step = std::function<void(const std::string&)>;
+
+// The check shapes of the first stages, cheapest first.
+std::vector<Workload> cheap_shapes(const Task& task, Target target) {
   std::vector<Workload> shapes;
   for (const Stage stage : {Stage::smoke, Stage::sweep})
     for (Workload& w : check_shapes(task, stage, target)) shapes.push_back(std::move(w));
+  std::stable_sort(shapes.begin(), shapes.end(),
+                   [&](const Workload& a, const Workload& b) { return task.flops(a) < task.flops(b); });
+  return shapes;
+}
+
+void tell(const Step& step, const Task& task, const std::string& function, const std::string& where) {
+  if (step) step(fmt::format("{} of {} on {}", function, task.reference.string(), where));
+}
+
+// The check shapes in this dtype on which the comparison accepts a control; nullopt: on one it does not.
+std::optional<std::string> accepted_on(const Task& task, const TaskReference& library, const Control& control,
+                                       RowFunction wrong, Dtype dtype, Target target, int threads,
+                                       const Step& step) {
+  std::string accepted;
+  bool refused = false;
+  const auto try_on = [&](const Workload& w, const StressCase* stress) {
+    if (refused || w.dtype != dtype || !applies(task, control, w)) return;
+    tell(step, task, "control_" + control.name, w.name);
+    const Bed bed(task, library, w, stress, threads);
+    refused = bed.refuses(bed.rows_of(wrong));
+    if (!refused) accepted += (accepted.empty() ? "" : ", ") + bed.name();
+  };
+  for (const Workload& w : cheap_shapes(task, target)) try_on(w, nullptr);
+  for (const Workload& w : check_shapes(task, Stage::edge, target)) try_on(w, nullptr);
+  for (const Workload& w : check_shapes(task, Stage::stress, target))
+    for (const StressCase& stress : task.stress) try_on(w, &stress);
+  if (refused) return std::nullopt;
+  return accepted;
+}
+
+}  // namespace
+
+std::vector<std::string> undetected_controls(const Task& task, const TaskReference& library, Target target,
+                                             int threads, const Step& step) {
+  std::vector<std::string> names;
+  for (const Control& control : task.controls)
+    for (const Dtype dtype : target->dtypes) {
+      if (std::ranges::find(task.dtypes, dtype) == task.dtypes.end()) continue;
+      const RowFunction wrong = library.control(control.name);
+      if (wrong != nullptr &&
+          !accepted_on(task, library, control, wrong, dtype, target, threads, step).has_value())
+        continue;
+      names.push_back(control.name);
+      break;
+    }
+  return names;
+}
+
+Expected<void> check_controls(const Task& task, const TaskReference& library, Target target, int threads,
+                              const Step& step) {
+  const std::vector<Workload> shapes = cheap_shapes(task, target);
   if (shapes.empty())
     return failure("controls",
                    fmt::format("task {} has no check shape in a dtype that the target {} supports", task.name,
                                name_of(target)));
-  std::stable_sort(shapes.begin(), shapes.end(),
-                   [&](const Workload& a, const Workload& b) { return task.flops(a) < task.flops(b); });
   for (const Dtype dtype : target->dtypes) {
     std::size_t tried = 0;
     for (const Workload& w : shapes) {
       if (w.dtype != dtype || tried == kShapesPerDtype) continue;
       ++tried;
-      told("reference_row", w.name);
+      tell(step, task, "the exact rows", w.name);
       if (auto ok = check_built_in(task, Bed(task, library, w, nullptr, threads)); !ok) return ok;
     }
     if (tried == 0) continue;
@@ -303,30 +353,17 @@ Expected<void> check_controls(const Task& task, const TaskReference& library, Ta
                                                control.place, control.name,
                                                library.program().declaration_of("control_" + control.name),
                                                task.reference.string()));
-      std::string accepted;  // shapes on which it was not detected
-      bool refused = false;
-      const auto try_on = [&](const Workload& w, const StressCase* stress) {
-        if (refused || w.dtype != dtype) return;
-        if (!applies(task, control, w)) return;
-        told("control_" + control.name, w.name);
-        const Bed bed(task, library, w, stress, threads);
-        refused = bed.refuses(bed.rows_of(wrong));
-        if (!refused) accepted += (accepted.empty() ? "" : ", ") + bed.name();
-      };
-      for (const Workload& w : shapes) try_on(w, nullptr);
-      for (const Workload& w : check_shapes(task, Stage::edge, target)) try_on(w, nullptr);
-      for (const Workload& w : check_shapes(task, Stage::stress, target))
-        for (const StressCase& stress : task.stress) try_on(w, &stress);
-      if (refused) continue;
-      if (accepted.empty() && applies_somewhere(task, control)) continue;  // in another dtype
-      if (accepted.empty())
+      const auto accepted = accepted_on(task, library, control, wrong, dtype, target, threads, step);
+      if (!accepted) continue;
+      if (accepted->empty() && applies_somewhere(task, control)) continue;  // in another dtype
+      if (accepted->empty())
         return failure(
             "controls",
             fmt::format("{}: the control '{}' is not wrong on any check shape: its `when`, \"{}\", "
                         "holds on none, in none of the task's dtypes ({}): correct it, or add a shape to "
                         "`sweep` on which it holds",
                         control.place, control.name, control.when->text(), names_of(task.dtypes)));
-      return passes(task, fmt::format("the wrong kernel '{}' ({})", control.name, control.about), accepted);
+      return passes(task, fmt::format("the wrong kernel '{}' ({})", control.name, control.about), *accepted);
     }
   }
   return check_all_listed(task, library);

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "evaluators/check/oracle.hpp"
 #include "evaluators/variant/manifest.hpp"
@@ -18,6 +19,10 @@ namespace cultivar {
 // to change. `step` is told which function of the reference is about to run, and on which shape.
 Expected<void> check_controls(const Task&, const TaskReference&, Target, int threads,
                               const std::function<void(const std::string&)>& step = {});
+
+// The task's own controls that no check shape tells from the right result, in one of the target's dtypes.
+std::vector<std::string> undetected_controls(const Task&, const TaskReference&, Target, int threads,
+                                             const std::function<void(const std::string&)>& step = {});
 
 double round_to_fp8(double value);  // e4m3: 3 mantissa bits, maximum 448, smallest step 2^-9
 

@@ -191,7 +191,7 @@ struct Launcher {
     const std::string root = folder.path().string(), installation = kSource.string();
     const auto build =
         run_command({"g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-I" + installation,
-                     "-I" + installation + "/evaluators/task", "-DCUBIN_FOLDER=\"" + root + "/cubin\"",
+                     "-I" + installation + "/evaluators/references", "-DCUBIN_FOLDER=\"" + root + "/cubin\"",
                      root + "/main.cpp", root + "/cubins.cpp", installation + "/evaluators/dtype/dtype.cpp",
                      "-ldl", "-o", root + "/main"},
                     {.folder = folder.path(), .environment = {}, .deadline_s = 300.0});

@@ -174,7 +174,8 @@ BOOST_AUTO_TEST_CASE(a_folder_without_its_files_is_refused) {
     cultivar::load_task(folder.path());
     BOOST_ERROR("no error");
   } catch (const InputError& error) {
-    BOOST_TEST(std::string(error.what()).find("reference.cpp: is missing") != std::string::npos);
+    BOOST_TEST(std::string(error.what()).find("has no reference, the file that defines") !=
+               std::string::npos);
   }
 }
 
@@ -286,12 +287,41 @@ BOOST_AUTO_TEST_CASE(an_output_may_have_rows_of_its_own_or_be_one_number) {
   check_error(outputs, "  y: {role: output, shape: [R, C], rows: [C]}\n",
               "13: rows: every output has rows of its own");
   check_error(outputs, outputs + "  s: {role: output, shape: []}\n",
-              "13: tensors.s: shape must list at least one");
+              "14: rows[0]: the shape of output s must contain R");
   check_error(outputs, outputs + "  s: {role: output, shape: [C], rows: [R]}\n",
               "13: tensors.s.rows[0]: 'R' is not");
   check_error("x: {role: input,", "x: {role: input, rows: [R],", "11: tensors.x.rows: an input has no rows");
   check_error("x: {role: input,", "x: {role: input, run_to_run: 1,",
               "11: tensors.x.run_to_run: an input does not");
+}
+
+BOOST_AUTO_TEST_CASE(extents_may_be_constants_and_inputs_single_numbers) {
+  const Folder folder(
+      with(outputs, outputs + "  k: {role: input, shape: [C, 3, 3]}\n  s: {role: input, shape: []}\n"));
+  const Task task = cultivar::load_task(folder.path());
+  const Workload& w = task.sweep.at(0);
+  BOOST_TEST((task.shape(*task.tensor("k"), w) ==
+              std::vector<std::int64_t>{static_cast<std::int64_t>(w.values.at("C")), 3, 3}));
+  BOOST_TEST(task.shape(*task.tensor("s"), w).empty());
+  for (const char* wrong : {"0", "03", "3x", "1234567890"})
+    check_error(outputs, outputs + "  k: {role: input, shape: [C, " + wrong + "]}\n",
+                "13: tensors.k.shape[1]: '" + std::string(wrong) + "' is not an extent");
+}
+
+BOOST_AUTO_TEST_CASE(a_whole_output_may_be_one_row) {
+  std::string yaml(small);
+  yaml.replace(yaml.find("rows: [R]"), 9, "rows: []");
+  const Folder folder(yaml);
+  const Task task = cultivar::load_task(folder.path());
+  BOOST_TEST(task.row_count(task.sweep.at(0)) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(two_references_are_refused) {
+  const Folder folder(small);
+  std::ofstream(folder.path() / "reference.py") << "def compute(x): return x\n";
+  BOOST_CHECK_EXCEPTION(cultivar::load_task(folder.path()), InputError, [](const InputError& error) {
+    return std::string(error.what()).find("has both reference.") != std::string::npos;
+  });
 }
 
 BOOST_AUTO_TEST_CASE(an_input_may_be_derived_from_others) {

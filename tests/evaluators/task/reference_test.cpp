@@ -33,7 +33,7 @@ class Reference {
         library_(fs::temp_directory_path() / ("cultivar_" + name + std::to_string(::getpid()) + ".so")) {
     const std::string command =
         "g++ -std=c++20 -O2 -Wall -Wextra -Werror -shared -fPIC -I " CULTIVAR_SOURCE_DIR
-        "/evaluators/task -o " +
+        "/evaluators/references -o " +
         library_.string() + " " + (task.folder / "reference.cpp").string();
     BOOST_REQUIRE(std::system(command.c_str()) == 0);
     handle_ = dlopen(library_.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -8,7 +8,7 @@
 
 using namespace cultivar;
 
-BOOST_AUTO_TEST_SUITE(hello_frames)
+BOOST_AUTO_TEST_SUITE(hello)
 
 BOOST_AUTO_TEST_CASE(a_worker_of_another_version_is_named) {
   BOOST_TEST(check_hello(hello("cpu"), "cpu").has_value());
