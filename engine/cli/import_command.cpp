@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "embedded/import_python.hpp"
 #include "engine/cli/commands.hpp"
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
+#include "evaluators/check/open_reference.hpp"
 #include "evaluators/contenders/interpreter.hpp"
+#include "evaluators/judge/controls.hpp"
 #include "evaluators/references/python/python_sandbox.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/files.hpp"
@@ -61,6 +66,32 @@ json follow(ChildProcess& child, bool quiet) {
     if (pending.size() > (std::size_t{16} << 20)) break;
   }
   return last;
+}
+
+// The judge's own comparison must tell each mistake in the function from it. A constant or a rounding that it
+// cannot tell is left out of the controls, and said; an operation, a bias or a tail that it cannot tell is a
+// task whose kernels could leave it out, too: returns its name.
+std::string drop_undetected(const fs::path& folder, const InstallationPaths& installation,
+                            const std::string& python, std::vector<std::string>& dropped) {
+  const Task task = load_task(folder);
+  const auto reference = open_reference(task, installation.cache, python);
+  if (!reference) throw std::runtime_error(reference.error().message);
+  for (const Target& target : targets())  // they differ in their dtypes
+    for (const std::string& name : undetected_controls(task, *reference, target, 2))
+      if (std::ranges::find(dropped, name) == dropped.end()) dropped.push_back(name);
+  for (const std::string& name : dropped)
+    if (!name.starts_with("scaled_") && !name.starts_with("fp8_")) return name;
+  if (dropped.empty()) return {};
+  std::istringstream lines(read_file(folder / "task.yaml").value_or(""));
+  std::string kept;
+  for (std::string line; std::getline(lines, line);)
+    if (std::ranges::none_of(dropped,
+                             [&](const std::string& name) { return line.starts_with("  " + name + ": {"); }))
+      kept += line + "\n";
+  if (dropped.size() == task.controls.size()) kept.replace(kept.find("controls:\n"), 10, "controls: {}\n");
+  if (const auto written = write_atomically(folder / "task.yaml", kept); !written)
+    throw std::runtime_error(written.error().message);
+  return {};
 }
 
 // A first search, with the interpreter that the reference needs.
@@ -166,7 +197,7 @@ int import_command(const Arguments& arguments) {
   process.pipe_input = false;
   auto child = start_python(*interpreter, program, std::move(process));
   if (!child) throw std::runtime_error(child.error().message);
-  const json told = follow(*child, as_json);
+  json told = follow(*child, as_json);
   const bool ended = child->wait_or_kill(deadline_in(5.0));
 
   const Output output(as_json);
@@ -189,12 +220,28 @@ int import_command(const Arguments& arguments) {
            plain_text(told.value("remedy", "")));
     return 1;
   }
-  if (checkout.empty()) write_search(folder, load_task(folder), *interpreter);
-  output.facts(told);
-  if (checkout.empty())
-    print_next_steps(output, folder, told);
-  else
+  if (!checkout.empty()) {
+    output.facts(told);
     output.line(told.value("report", ""));
+    return 0;
+  }
+  std::vector<std::string> dropped;
+  if (!as_json) notify("mistakes in the function, by the judge's comparison\n");
+  if (const std::string passes = drop_undetected(folder, installation, python, dropped); !passes.empty()) {
+    output.facts({{"refused", "the checks accept a wrong kernel"}, {"control", passes}});
+    notify(
+        "cultivar import: {}: on every check shape the checks accept the mistake {} (see controls in {}). "
+        "Kernels could make it "
+        "too: correct the fills, checks or tolerance there, until `cultivar evaluate` accepts the task\n",
+        source.string() + within, passes, (folder / "task.yaml").string());
+    return 1;
+  }
+  write_search(folder, load_task(folder), *interpreter);
+  told["not_told_apart"] = dropped;
+  output.facts(told);
+  print_next_steps(output, folder, told);
+  if (!dropped.empty())
+    output.line(fmt::format("\nNot told apart by the checks, so no controls: {}.", fmt::join(dropped, ", ")));
   return 0;
 }
 
