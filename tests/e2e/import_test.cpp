@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A PyTorch file becomes a task that runs, or is refused with the reason.
-// long: 180 s, engine/import, engine/cli, evaluators/references
-// always: a_module_becomes_a_task_whose_seed_passes, what_cannot_be_checked_is_refused
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
