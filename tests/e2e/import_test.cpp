@@ -64,9 +64,9 @@ BOOST_AUTO_TEST_CASE(a_module_becomes_a_task_whose_seed_passes) {
   // A kernel with a mistake that its author could make is refused.
   std::ifstream in(folder / "swish/seeds/naive.cpp");
   std::string text(std::istreambuf_iterator<char>(in), {});
-  const std::size_t at = text.find("1e-05");
+  const std::size_t at = text.find("1.0e-05");
   BOOST_REQUIRE_MESSAGE(at != std::string::npos, text);
-  text.replace(at, 5, "1e-01");
+  text.replace(at, 7, "1.0e-01");
   std::ofstream(folder / "wrong.cpp") << text;
   const auto wrong = cultivar_in(folder, {"evaluate", "./swish", "wrong.cpp", "--stop-after", "edge",
                                           "--python", python_with_torch_2(), "--json"});
