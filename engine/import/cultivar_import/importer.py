@@ -212,20 +212,37 @@ class Import:
             self.assumed.append(f"the sizes {one} and {other} are one dimension, because the program works only with equal ones")
         self.fills = self.runner.fills = {item.name: self._fill(item) for item in self.inputs}
         self.middle = self.sizes.smoke()
-        probe.check_function(self.runner, self.middle, self.source.name)
+        name, sizes = self.source.name, self.sizes
+
+        def check(assignment, seconds):
+            probe.check_function(self.runner, assignment, name)
+            probe.check_alive(self.runner, assignment, max(2, min(12, int(0.5 / max(1e-4, seconds)))), name)
+
+        try:
+            check(self.middle, sizes.middle_seconds)
+        except probe.Constant as constant:
+            for trial in sizes.larger(0.2, 2e6):
+                try:
+                    check(trial, 0.1)
+                except probe.Constant as another:
+                    constant = another
+                    continue
+                except Exception:
+                    continue
+                if sizes.take(trial):
+                    self.middle = trial
+                    break
+            else:
+                raise constant
         self._check_example_sizes()
 
     def _check_example_sizes(self):
         """Refuses outputs that are constant at sizes nearer to the example's, with parameters as the constructor makes them."""
         sizes, runner = self.sizes, self.runner
-        small = max(1, sizes.elements(self.middle))
-        for t in (1.0, 0.85, 0.7, 0.55, 0.4, 0.25):
-            trial = sizes.scaled(t)
-            if trial is None or sizes.elements(trial) > 4e6:
-                continue
-            if sizes.middle_seconds * (sizes.elements(trial) / small) ** 1.5 <= 1.0:
-                break
-        else:
+        trial = None
+        for trial in sizes.larger(0.7):
+            pass
+        if trial is None:
             return
         fills = {}
         for item in self.inputs:
@@ -499,6 +516,16 @@ class Import:
                            f"new seed {self.name}` writes a frame. It gets the inputs {', '.join(i.name for i in self.inputs)} and writes "
                            f"{', '.join(self.output_names)}; `reference.py` says what it computes.\n")
             self.to_check.append(f"there is no seed: {why}")
+
+    def _traced(self):
+        """The program traced by the seeds' tracer, with this import's names for its dimensions. Raises if it cannot be."""
+        from .trace import trace
+        tensors = []
+        for item in self.inputs:
+            kind = torch.uint8 if item.dtype == torch.bool else item.dtype
+            tensors.append(torch.empty(1, dtype=kind).as_strided(item.shape, [0] * len(item.shape)) if len(item.shape) else
+                           torch.zeros((), dtype=kind))
+        raise NotImplementedError
 
     def _derive(self, seeds, folder):
         return "seeds are not connected"

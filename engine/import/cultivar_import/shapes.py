@@ -20,7 +20,7 @@ class TooLong(Exception):
 
 
 class limit:
-    """Raises TooLong when a block takes more than some seconds."""
+    """Raises TooLong when a block takes more than some seconds of processor time."""
 
     def __init__(self, seconds):
         self.seconds = seconds
@@ -28,12 +28,12 @@ class limit:
     def __enter__(self):
         def ring(*_):
             raise TooLong()
-        self.before = signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+        self.before = signal.signal(signal.SIGPROF, ring)
+        signal.setitimer(signal.ITIMER_PROF, self.seconds)
 
     def __exit__(self, *_):
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, self.before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, self.before)
         return False
 
 
