@@ -271,10 +271,10 @@ class Import:
             at = ", ".join(f"{n} {v}" for n, v in trial.items())
             if not math.isfinite(size):
                 continue
-            if size < 1e-12 or spread <= 1e-9 * size:
+            if size < 1e-12 or spread <= 1e-6 * size:
                 raise Refusal(f"Output {k} of {self.source.name} is constant: at {at}, with the parameters of its constructor, it is "
-                              f"{'zero' if size < 1e-12 else 'the same'} whatever the inputs are.",
-                              "A kernel that computes nothing would be right; change the program or its example inputs.")
+                              f"{'zero' if size < 1e-12 else 'the same up to rounding'} whatever the inputs are.",
+                              "A kernel that ignores them would be right; change the program, its parameters or its example inputs.")
             if spread < 1e-3 * size:
                 self.to_check.append(f"at {at}, output {k} varies by only {spread / size:.1e} of its value between random inputs")
 
@@ -330,6 +330,8 @@ class Import:
         self.controls = self._controls(told)
         self.stress = self._stress()
         self._sets()
+        self.more_dimensions = []
+        self.no_trace = self._trace_for_seeds()
         self._cost()
         self._output_names()
 
@@ -486,10 +488,22 @@ class Import:
         tensors += [(s, None if d.is_floating_point else ELEMENT[DTYPES[d]]) for s, d in zip(self.dims.outputs, self.dims.output_dtypes)]
         self.bytes = write.bytes_text(tensors)
         self.flops, self.rate = None, "time"
+        if self.traced is not None and self.traced.flops not in ("", "0"):
+            self.flops = self.traced.flops
+            values = self.dims.values(self.dims.free)
+            try:
+                each = probe.evaluate(self.bytes, {**values, "element_bytes": 4})
+                many = float(probe.evaluate(self.flops.replace("^", "**"), values)) / max(1, each)
+                self.rate = "flops" if many > 16 else "bytes"
+            except Exception:
+                self.flops = None
 
     def _output_names(self):
         taken = {i.name for i in self.inputs} | set(self.dims.free) | set(self.dims.derived)
         count = len(self.dims.outputs)
+        if self.traced is not None:
+            self.output_names = [o.name for o in self.traced.outputs]
+            return
         self.output_names = []
         for k in range(count):
             base = ("y" if "y" not in taken and "Y" not in taken else "out_") if count == 1 else f"y{k}"
@@ -502,14 +516,16 @@ class Import:
     def _seeds(self):
         folder = os.path.join(self.out, "seeds")
         os.makedirs(folder, exist_ok=True)
-        self.seeds, why = [], ""
-        try:
+        self.seeds, why = [], self.no_trace
+        if self.traced is not None:
             from . import seeds
-        except ImportError:
-            seeds = None
-            why = "this version derives no seeds"
-        if seeds is not None:
-            why = self._derive(seeds, folder)
+            try:
+                with shapes.limit(25):
+                    why = self._derive(seeds, folder)
+            except shapes.TooLong:
+                why = "deriving them takes too long"
+            except Exception as error:
+                why = f"deriving them failed: {brief(error, 200)}"
         if not self.seeds:
             with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
                 file.write(f"# Seeds of {self.name}\n\nNo kernel could be derived from the program: {why}.\n\nWrite the first one: `cultivar "
@@ -517,18 +533,57 @@ class Import:
                            f"{', '.join(self.output_names)}; `reference.py` says what it computes.\n")
             self.to_check.append(f"there is no seed: {why}")
 
-    def _traced(self):
-        """The program traced by the seeds' tracer, with this import's names for its dimensions. Raises if it cannot be."""
-        from .trace import trace
-        tensors = []
-        for item in self.inputs:
-            kind = torch.uint8 if item.dtype == torch.bool else item.dtype
-            tensors.append(torch.empty(1, dtype=kind).as_strided(item.shape, [0] * len(item.shape)) if len(item.shape) else
-                           torch.zeros((), dtype=kind))
-        raise NotImplementedError
+    def _trace_for_seeds(self):
+        """The program as the seeds' tracer sees it, with the dimensions of this import; adopts its names for outputs. Says why not."""
+        self.traced = None
+        try:
+            from .trace import trace
+        except ImportError:
+            return "this version derives no seeds"
+        try:
+            tensors = self.runner.draw(self.middle, 1)
+            hint = {i.name: list(row) for i, row in zip(self.inputs, self.dims.shapes)}
+            with shapes.limit(25):
+                traced = trace(self._load(), tensors, [i.name for i in self.inputs], hint)
+        except shapes.TooLong:
+            return "tracing its operations takes too long"
+        except Exception as error:
+            return f"its operations cannot be traced: {brief(error, 200)}"
+        if len(traced.outputs) != len(self.dims.outputs):
+            return "the trace has other outputs"
+        for mine, its in zip(self.dims.shapes, traced.inputs):
+            for a, (one, other) in enumerate(zip(mine, its.shape)):
+                if isinstance(one, str) and one in self.dims.free and one != other:
+                    return f"the trace fixes the size {one} of {its.name} (dynamic axes: {traced.dynamic})"
+        renamed = {}
+        for mine, its in zip(self.dims.outputs, traced.outputs):
+            for one, other in zip(mine, its.shape):
+                if isinstance(one, str) and isinstance(other, str) and one != other and one in self.dims.derived:
+                    renamed[one] = other
+        taken = set(self.dims.free) | {i.name for i in self.inputs}
+        for one, other in renamed.items():
+            if other in taken or list(renamed.values()).count(other) > 1:
+                return f"the trace calls {one} {other}"
+        self.dims.derived = {renamed.get(k, k): e for k, e in self.dims.derived.items()}
+        self.dims.outputs = [[renamed.get(d, d) for d in row] for row in self.dims.outputs]
+        self.dims.shapes = [[renamed.get(d, d) for d in row] for row in self.dims.shapes]
+        known = set(self.dims.free) | set(self.dims.derived)
+        for d in traced.dimensions:  # sizes that only the trace names
+            if d.name not in known and d.default is not None:
+                self.more_dimensions.append(d)
+            elif d.name not in known:
+                return f"the trace has a size {d.name} of its own"
+        self.traced = traced
+        return ""
 
     def _derive(self, seeds, folder):
-        return "seeds are not connected"
+        made = seeds.derive(self.traced, self.name)
+        for target, file, text in (("cpu", "naive.cpp", made.cpu), ("cuda", "cuda_naive.cu", made.cuda)):
+            if text:
+                with open(os.path.join(folder, file), "w", encoding="utf-8") as opened:
+                    opened.write(text)
+                self.seeds.append(file)
+        return made.why
 
     def _write(self):
         doc = (self.source.program.__doc__ or "").strip().splitlines() if self.source.kind != "instance" else []
