@@ -45,6 +45,8 @@ class Import:
         self.inputs = self.subject.inputs
         if not any(i.floating for i in self.inputs):
             raise Refusal("None of the inputs is floating point.", "Tasks of whole numbers only cannot be imported.")
+        module = self.subject.module
+        shapes.real_first = module is not None and any(isinstance(m, torch.nn.RNNBase) for m in module.modules())
         self._trace()
         self.say(f"dimensions: {', '.join(f'{k} {v}' for k, v in self.dims.free.items())[:300]}")
         try:
@@ -94,6 +96,8 @@ class Import:
             compute = self._load()
         numbers = self.source.named_numbers()
         try:
+            if shapes.real_first:
+                raise ValueError("a recurrent module")
             self.dims = shapes.analyse(compute, self.inputs, numbers)
         except Exception as error:
             self.say(f"sizes are traced one by one, because symbols do not pass: {brief(error, 120)}")
