@@ -45,6 +45,7 @@ constexpr Command table[] = {
     {"compare", "test whether one variant is faster than another", compare_command},
     {"profile", "show a variant's bottlenecks and where they are", profile_command},
     {"tasks", "list the tasks that can be searched", tasks_command},
+    {"import", "make a task of a PyTorch function or model", import_command},
     {"new", "write the folder of a new task, or a new seed", new_command},
     {"replay", "recompute every decision of a run from its record", replay_command},
     {"mcp", "offer a run or a task to a coding agent", mcp_command},

@@ -38,6 +38,7 @@ int compare_command(const Arguments&);
 int profile_command(const Arguments&);
 int tasks_command(const Arguments&);
 int new_command(const Arguments&);
+int import_command(const Arguments&);
 int replay_command(const Arguments&);
 int doctor_command(const Arguments&);
 int mcp_command(const Arguments&);

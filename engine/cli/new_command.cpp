@@ -15,6 +15,7 @@
 #include "engine/cli/output.hpp"
 #include "engine/scaffold/seed_source.hpp"
 #include "engine/scaffold/task_folder.hpp"
+#include "evaluators/contenders/interpreter.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
@@ -75,6 +76,7 @@ void ask(const std::string& question, std::string& value) {
 
 int new_task(const Arguments& arguments) {
   TaskOutline outline;
+  std::string from_pytorch, python = default_python();
   std::string folder, dtypes = "bf16, f16, f32";
   bool as_json = false;
   Options options(
@@ -84,6 +86,8 @@ int new_task(const Arguments& arguments) {
       "cultivar new task my_norm --summary \"y = x / rms(x), for each row\"");
   options.argument("NAME", outline.name, "the task's name, an identifier");
   options.option("--folder", folder, "the new folder; by default, NAME");
+  options.option("--from-pytorch", from_pytorch, "import FILE.py[:NAME] as the task (see cultivar import)");
+  options.option("--python", python, "with --from-pytorch: an interpreter with PyTorch and numpy");
   options.option("--summary", outline.summary, "what the task computes, in one line");
   options.option("--rows", outline.rows, "the name of the dimension that counts rows");
   options.option("--columns", outline.columns, "the name of the dimension that counts columns");
@@ -92,6 +96,12 @@ int new_task(const Arguments& arguments) {
   options.option("--dtypes", dtypes, "the dtypes, separated by commas");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
+  if (!from_pytorch.empty()) {
+    Arguments rest{from_pytorch, "--name", outline.name, "--out", folder.empty() ? outline.name : folder,
+                   "--python",   python};
+    if (as_json) rest.emplace_back("--json");
+    return import_command(rest);
+  }
   const std::vector<std::string> taken = task_names(find_installation());
   if (std::ranges::find(taken, outline.name) != taken.end())
     throw InputError(fmt::format(

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/config/notify_settings.hpp"
+#include "evaluators/contenders/interpreter.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/manifest.hpp"
 #include "evaluators/verdict/gate.hpp"
@@ -63,7 +64,7 @@ struct EvaluationConfig {
   std::vector<std::string> launcher, compile_launcher;  // of measuring and of compile workers
   double patience_s = 21600.0;  // how long a search without a worker waits before it ends
   double compile_deadline_s = 60.0, run_deadline_s = 10.0;
-  std::string python = "python3";     // for contenders that are Python programs
+  std::string python = default_python();  // for Python programs: contenders and references
   double prepare_deadline_s = 600.0;  // for a contender to prepare one workload
   int recycle_after = 200;
   int screening_samples = 20, max_samples = 60;

@@ -24,6 +24,7 @@
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/standings.hpp"
 #include "engine/store/task_files.hpp"
+#include "evaluators/references/python/python_sandbox.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
@@ -305,11 +306,19 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   files["contender/cultivar_contender.h"] = std::string(launcher::cultivar_contender_h);
   files[fmt::format("pytorch/cultivar_{}.py", task.name)] = render(launcher::pytorch_module_py, values);
   files[fmt::format("pytorch/test_cultivar_{}.py", task.name)] = render(launcher::pytorch_test_py, values);
-  for (const std::string& file : files_of_oracle([&](const std::string& name) -> std::optional<std::string> {
+  const std::string reference = task.reference.filename();
+  const bool in_python = reference.ends_with(".py");
+  for (const std::string& file :
+       files_of_reference(reference, [&](const std::string& name) -> std::optional<std::string> {
          if (!facts.task_files.contains(name)) return std::nullopt;
          return facts.task_files[name].get<std::string>();
        }))
-    files["verify/" + file] = facts.task_files[file].get<std::string>();
+    files[(in_python ? "verify/task/" : "verify/") + file] = facts.task_files[file].get<std::string>();
+  if (in_python) {
+    values["reference_file"] = reference;
+    files["verify/reference.cpp"] = render(launcher::python_reference_cpp, values);
+    for (const auto& [file, text] : reference_python_files()) files["verify/" + file] = std::string(text);
+  }
   if (const std::string text = task_in_pytorch(facts, task.name, request.runtime); !text.empty())
     files["pytorch/task_in_pytorch.py"] = text;
   std::string& table = files["TABLE.md"] = table_page(name, device_of(facts), *kernels, request.portfolio);

@@ -171,7 +171,8 @@ namespace {
 // The number of elements as a C++ expression of type double.
 std::string elements_of(const TensorSpec& tensor) {
   std::vector<std::string> factors;
-  for (const std::string& dimension : tensor.shape) factors.push_back(variable(dimension));
+  for (const std::string& extent : tensor.shape)
+    factors.push_back(is_constant(extent) ? extent + ".0" : variable(extent));
   return factors.empty() ? "1.0" : fmt::format("{}", fmt::join(factors, " * "));
 }
 

@@ -22,6 +22,38 @@ struct Number {
   bool dimension = false, optional = false;
 };
 
+// The default of a dimension in Python, for `sizes` by name; empty if there is none, or if Python writes it
+// in another way.
+std::string in_python(const std::optional<Expression>& fallback) {
+  if (!fallback || fallback->text().find_first_of("?!&|=<>^") != std::string::npos) return {};
+  std::string text;
+  const std::string& from = fallback->text();
+  for (std::size_t i = 0; i < from.size();) {
+    const auto in_name = [&](std::size_t at) {
+      return at < from.size() && (std::isalnum(static_cast<unsigned char>(from[at])) || from[at] == '_');
+    };
+    if (std::isalpha(static_cast<unsigned char>(from[i])) || from[i] == '_') {
+      std::size_t end = i;
+      while (in_name(end)) ++end;
+      const std::string name = from.substr(i, end - i);
+      const bool call = end < from.size() && from[end] == '(';
+      static const std::map<std::string, std::string> functions{{"floor_div", "_floor_div"},
+                                                                {"ceil_div", "_ceil_div"},
+                                                                {"round_up", "_round_up"},
+                                                                {"min", "min"},
+                                                                {"max", "max"},
+                                                                {"abs", "abs"}};
+      const auto function = functions.find(name);
+      if (call && function == functions.end()) return {};
+      text += call ? function->second : fmt::format("n[\"{}\"]", name);
+      i = end;
+    } else {
+      text += from[i++];
+    }
+  }
+  return text;
+}
+
 std::vector<Number> numbers_of(const Task& task) {
   std::vector<Number> numbers;
   for (const Dimension& dimension : task.dimensions) {
@@ -29,7 +61,8 @@ std::vector<Number> numbers_of(const Task& task) {
       return tensor.role == Role::input &&
              std::find(tensor.shape.begin(), tensor.shape.end(), dimension.name) != tensor.shape.end();
     };
-    if (std::none_of(task.tensors.begin(), task.tensors.end(), tells))
+    if (std::none_of(task.tensors.begin(), task.tensors.end(), tells) &&
+        in_python(dimension.fallback).empty())
       numbers.push_back({dimension.name, "int", dimension.about, true, false});
   }
   for (const Parameter& parameter : task.parameters)
@@ -53,8 +86,27 @@ std::string prose(const std::string& words) {
   return text;
 }
 
-std::string tuple(const std::vector<std::string>& quoted) {
-  return quoted.empty() ? "()" : fmt::format("(\"{}\",)", fmt::join(quoted, "\", \""));
+// The dimensions of outputs that follow from those of inputs, as entries of a tuple.
+std::string following(const Task& task) {
+  std::string text;
+  for (const Dimension& dimension : task.dimensions) {
+    const auto tells = [&](const TensorSpec& tensor) {
+      return tensor.role == Role::input && std::ranges::count(tensor.shape, dimension.name) > 0;
+    };
+    if (const std::string how = in_python(dimension.fallback);
+        !how.empty() && std::ranges::none_of(task.tensors, tells))
+      text += fmt::format("(\"{}\", lambda n: {}), ", dimension.name, how);
+  }
+  return text;
+}
+
+// A shape: names of dimensions in quotes, and constants.
+std::string shape_tuple(const std::vector<std::string>& shape) {
+  std::string text = "(";
+  for (const std::string& extent : shape)
+    text += is_constant(extent) ? extent + ", " : fmt::format("\"{}\", ", extent);
+  if (text.size() > 1) text.pop_back();
+  return text + ")";
 }
 
 std::string shape_row(const Task& task, const Workload& workload) {
@@ -150,7 +202,7 @@ std::map<std::string, std::string, std::less<>> pytorch_values(
     const bool output = tensor.role == Role::output;
     const std::string_view dtype = name_of(task.dtype(tensor, first));
     tensors += fmt::format("    (\"{}\", {}, \"{}\", {}),\n", tensor.name, output ? "True" : "False", dtype,
-                           tuple(tensor.shape));
+                           shape_tuple(tensor.shape));
     if (output) {
       results.push_back(python_name(tensor.name));
       returned.emplace_back("Tensor");
@@ -196,6 +248,7 @@ std::map<std::string, std::string, std::less<>> pytorch_values(
           {"number_names", trailing(quoted)},
           {"tensor_rows", tensors},
           {"argument_lines", about},
+          {"following", following(task)},
           {"schema", fmt::format("{}({}) -> {}", function, list(schema),
                                  returned.size() == 1 ? "Tensor" : fmt::format("({})", list(returned)))},
           {"shapes", shapes.served},

@@ -51,7 +51,9 @@ struct Workload {
   double cost = 0;
   std::vector<Fill> fills = {};  // one for each tensor; those of outputs are not used
 
+  // Of a name, or a constant extent such as "3".
   double number(const char* wanted) const {
+    if (*wanted >= '0' && *wanted <= '9') return std::strtod(wanted, nullptr);
     for (const auto& n : numbers)
       if (std::strcmp(n.name, wanted) == 0) return n.value;
     return 1.0;

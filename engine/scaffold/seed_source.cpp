@@ -87,7 +87,7 @@ std::string seed_source(const Task& task, Target target, const std::string& name
     arguments.push_back(parameter.name);
     parameters.push_back(fmt::format("{} {}", parameter_type(parameter), parameter.name));
   }
-  const std::string rows = task.rows.front();
+  const std::string rows = task.rows.empty() ? "1" : task.rows.front();
   if (by_threads) {
     for (const char* own : {"thread", "threads"}) {
       arguments.emplace_back(own);

@@ -32,7 +32,7 @@ namespace cultivar {
 struct RunFacts {
   std::string name, config_yaml, task_name, target, unit_of_fitness;
   std::string task_folder;     // the run's copy of the task, as it was at the start; rebuilt from task_files
-  nlohmann::json task_files;   // {"task.yaml": text, "reference.cpp": text}
+  nlohmann::json task_files;   // {"task.yaml": text, ...}: all that a resume needs
   nlohmann::json environment;  // compiler, device, isolation, device facts and ceilings, versions
   std::vector<std::string> workloads;
   double created_at = 0.0;  // seconds since 1970

@@ -41,7 +41,7 @@ Expected<Config> take_snapshot(const Config& config, const LoadedSources& loaded
   };
   // Nothing else that lies there: a configuration beside task.yaml may hold addresses that are nobody's
   // business.
-  std::set<std::string> names = files_of_oracle(read);
+  std::set<std::string> names = files_of_reference(config.task->reference.filename(), read);
   names.merge(files_of_pytorch(read));
   names.insert("task.yaml");
   for (const std::string& name : names)

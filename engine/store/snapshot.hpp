@@ -16,7 +16,7 @@ struct LoadedSources {
   std::vector<VariantPtr> seeds, contenders;
 };
 
-// Copies the task's files (task.yaml, pytorch.py, reference.cpp and what these need from its folder), the
+// Copies the task's files (task.yaml, pytorch.py, its reference and what these need from its folder), the
 // seeds and the contenders into RunFolder::tasks()/NAME; the returned configuration names the copies by paths
 // relative to the run folder. `files` receives every copied text by its path relative to the task.
 Expected<Config> take_snapshot(const Config&, const LoadedSources&, const RunFolder&, nlohmann::json& files);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,13 +23,18 @@ std::vector<std::string> included_by(std::string line) {
   return {name};
 }
 
-// The files of the modules of `import a, b as c` and `from a import b`.
+// The files of the modules of `import a, b as c` and `from a import b`, and those named in quotes
+// ("model.py").
 std::vector<std::string> imported_by(std::string line) {
+  std::vector<std::string> files;
+  constexpr std::string_view kEnd = ".py\"";
+  for (std::size_t end = line.find(kEnd); end != std::string::npos; end = line.find(kEnd, end + 1))
+    if (const std::size_t first = line.rfind('"', end); first != std::string::npos)
+      files.push_back(line.substr(first + 1, end + 2 - first));
   std::replace(line.begin(), line.end(), ',', ' ');
   std::istringstream words(line);
   std::string word;
   words >> word;
-  std::vector<std::string> files;
   if (word == "from" && words >> word) files.push_back(word + ".py");
   if (word == "import")
     while (words >> word) files.push_back(word + ".py");
@@ -56,8 +62,8 @@ std::set<std::string> reached(const std::string& first, const ReadTaskFile& read
 
 }  // namespace
 
-std::set<std::string> files_of_oracle(const ReadTaskFile& read) {
-  return reached("reference.cpp", read, included_by);
+std::set<std::string> files_of_reference(const std::string& reference, const ReadTaskFile& read) {
+  return reached(reference, read, reference.ends_with(".py") ? imported_by : included_by);
 }
 
 std::set<std::string> files_of_pytorch(const ReadTaskFile& read) {

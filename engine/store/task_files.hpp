@@ -12,8 +12,9 @@ namespace cultivar {
 // A file's text by its name; nullopt: there is none.
 using ReadTaskFile = std::function<std::optional<std::string>(const std::string&)>;
 
-// reference.cpp and the files of its folder that it includes, also through each other.
-std::set<std::string> files_of_oracle(const ReadTaskFile&);
+// The reference, a file of this name, and the files of its folder that it includes or imports, also through
+// each other.
+std::set<std::string> files_of_reference(const std::string& reference, const ReadTaskFile&);
 // pytorch.py, if there is one, and the modules of its folder that it imports.
 std::set<std::string> files_of_pytorch(const ReadTaskFile&);
 

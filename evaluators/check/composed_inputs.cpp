@@ -36,7 +36,7 @@ std::vector<std::int64_t> some_rows(const Task& task, const Workload& workload, 
   return rows;
 }
 
-bool bears(const OracleLibrary& library, const RowLayout& layout, const Oracle& oracle, const Inputs& inputs,
+bool bears(const TaskReference& library, const RowLayout& layout, const Oracle& oracle, const Inputs& inputs,
            std::span<const std::int64_t> rows) {
   const std::vector<double> exact = oracle.rows(library.exact(), inputs.view(), rows);
   const auto finite = [](double value) { return std::isfinite(value); };
@@ -66,7 +66,7 @@ bool bears(const OracleLibrary& library, const RowLayout& layout, const Oracle& 
 
 }  // namespace
 
-Inputs composed_inputs(const OracleLibrary& library, const Task& task, const Workload& workload,
+Inputs composed_inputs(const TaskReference& library, const Task& task, const Workload& workload,
                        std::uint64_t seed, int threads, std::optional<int> kind,
                        std::span<const double> thresholds) {
   const RowLayout layout(task, workload);

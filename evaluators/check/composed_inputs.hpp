@@ -16,7 +16,7 @@ namespace cultivar {
 // `threads`: of the oracle. Takes up to six times as long as make_inputs, and the oracle's time for a few
 // rows.
 // `kind`, `thresholds`: see compose_values.
-Inputs composed_inputs(const OracleLibrary&, const Task&, const Workload&, std::uint64_t seed, int threads,
+Inputs composed_inputs(const TaskReference&, const Task&, const Workload&, std::uint64_t seed, int threads,
                        std::optional<int> kind = {}, std::span<const double> thresholds = {});
 
 }  // namespace cultivar

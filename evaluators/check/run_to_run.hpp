@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "evaluators/check/oracle.hpp"
-#include "evaluators/check/rows.hpp"
+#include "evaluators/references/rows.hpp"
 #include "evaluators/task/task.hpp"
 
 namespace cultivar {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -72,6 +73,11 @@ Expected<Interpreter> ask(const std::string& python, bool imports) {
 }
 
 }  // namespace
+
+std::string default_python() {
+  const char* const named = std::getenv("CULTIVAR_PYTHON");
+  return named != nullptr && *named != '\0' ? named : "python3";
+}
 
 std::string syntax_error(const Interpreter& interpreter, const std::filesystem::path& file) {
   constexpr const char* kCompile = R"py(

@@ -10,6 +10,9 @@
 
 namespace cultivar {
 
+// $CULTIVAR_PYTHON, otherwise python3.
+std::string default_python();
+
 struct Interpreter {
   std::string executable;  // full path; of a virtual environment: the path in it
   std::string library;     // full path of libpython3.X.so

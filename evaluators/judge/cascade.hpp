@@ -17,7 +17,7 @@ namespace cultivar {
 struct CascadeSite {
   Device& device;
   const Task& task;
-  const OracleLibrary& oracle;
+  const TaskReference& oracle;
   double run_deadline_s = 10.0;
   Announce progress = [](const Activity&) {};
   std::shared_ptr<TimingStock> stock = {};  // kept from one request to the next; none: made when needed

@@ -52,7 +52,7 @@ std::vector<std::vector<std::byte>> as_outputs(const RowLayout& layout, const st
 // One check shape with its inputs and expected rows.
 class Bed {
  public:
-  Bed(const Task& task, const OracleLibrary& library, const Workload& workload, const StressCase* stress,
+  Bed(const Task& task, const TaskReference& library, const Workload& workload, const StressCase* stress,
       int threads)
       : task_(task),
         library_(library),
@@ -103,7 +103,7 @@ class Bed {
 
  private:
   const Task& task_;
-  const OracleLibrary& library_;
+  const TaskReference& library_;
   Workload workload_;
   std::string name_;
   RowLayout layout_;
@@ -158,7 +158,7 @@ Expected<void> check_built_in(const Task& task, const Bed& bed) {
     return failure("controls",
                    fmt::format("reference_row and reference_row_rounded of task {} differ by far more than "
                                "roundings on {}, {}: one of them forgets or adds something; correct {}",
-                               task.name, bed.name(), where, (task.folder / "reference.cpp").string()));
+                               task.name, bed.name(), where, task.reference.string()));
   if (const Comparison honest = bed.judge(bed.right_outputs()); !honest.right)
     return failure("controls",
                    fmt::format("task {} rejects its own oracle, rounded to the outputs' types, on {}: {}\n{}",
@@ -183,7 +183,7 @@ Expected<void> check_built_in(const Task& task, const Bed& bed) {
           "controls",
           fmt::format("reference_row of task {} gives only NaN for {} on {}: correct {} (args.number "
                       "of an unknown name is NaN)",
-                      task.name, output.name, bed.name(), (task.folder / "reference.cpp").string()));
+                      task.name, output.name, bed.name(), task.reference.string()));
     if (!bed.refuses(bed.changed(t, [](double, std::size_t) { return 0.0; }))) return accepts("zeros");
     if (least < greatest && !bed.refuses(bed.changed(t, [&](double, std::size_t) { return mean; })))
       return accepts("the mean of the output in every element");
@@ -237,8 +237,8 @@ std::string control_in(const std::string& line) {
 }
 
 // A wrong kernel that reference.cpp defines, but that task.yaml does not list, would never be tried.
-Expected<void> check_all_listed(const Task& task, const OracleLibrary& library) {
-  const auto file = task.folder / "reference.cpp";
+Expected<void> check_all_listed(const Task& task, const TaskReference& library) {
+  const auto& file = task.reference;
   std::istringstream text(read_file(file).value_or(""));
   std::size_t number = 0;
   for (std::string line; std::getline(text, line);) {
@@ -271,10 +271,10 @@ double round_to_fp8(double value) {
   return std::copysign(std::min(std::abs(std::nearbyint(value / step) * step), 448.0), value);
 }
 
-Expected<void> check_controls(const Task& task, const OracleLibrary& library, Target target, int threads,
+Expected<void> check_controls(const Task& task, const TaskReference& library, Target target, int threads,
                               const std::function<void(const std::string&)>& step) {
   const auto told = [&](const std::string& function, const std::string& where) {
-    if (step) step(fmt::format("{} of {} on {}", function, (task.folder / "reference.cpp").string(), where));
+    if (step) step(fmt::format("{} of {} on {}", function, task.reference.string(), where));
   };
   std::vector<Workload> shapes;
   for (const Stage stage : {Stage::smoke, Stage::sweep})
@@ -299,10 +299,9 @@ Expected<void> check_controls(const Task& task, const OracleLibrary& library, Ta
       if (wrong == nullptr)
         return failure(
             "controls",
-            fmt::format("{}: reference.cpp does not define the control '{}' (write `extern \"C\" void "
-                        "control_{}(const ReferenceArgs& args, std::int64_t row, double* out)` in {}, "
-                        "which computes the wrong rows; or remove the control)",
-                        control.place, control.name, control.name, (task.folder / "reference.cpp").string()));
+            fmt::format("{}: the reference does not define the control '{}' (write control_{} in {}, which "
+                        "computes the wrong values; or remove the control)",
+                        control.place, control.name, control.name, task.reference.string()));
       std::string accepted;  // shapes on which it was not detected
       bool refused = false;
       const auto try_on = [&](const Workload& w, const StressCase* stress) {

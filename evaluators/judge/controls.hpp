@@ -16,7 +16,7 @@ namespace cultivar {
 // In addition the task's own `control_*`, where their `when` holds; all of them must be listed in task.yaml.
 // The oracle itself, rounded to the outputs' types, must pass. An Error names the control, the shape and what
 // to change. `step` is told which function of reference.cpp is about to run, and on which shape.
-Expected<void> check_controls(const Task&, const OracleLibrary&, Target, int threads,
+Expected<void> check_controls(const Task&, const TaskReference&, Target, int threads,
                               const std::function<void(const std::string&)>& step = {});
 
 double round_to_fp8(double value);  // e4m3: 3 mantissa bits, maximum 448, smallest step 2^-9

@@ -110,8 +110,15 @@ std::vector<Workload> draw_unknown_assignments(const Task& task, const Variant& 
       }
   };
   std::vector<Focus> foci = foci_of(task, variant, derive_seed(seed, "foci"));
+  // A special case is compiled at its number only.
+  std::set<std::pair<std::string, double>> seen;
+  std::ranges::stable_partition(foci, [&](const Focus& focus) {
+    return focus.compared && focus.relation == Focus::Relation::none &&
+           std::ranges::count(variant.manifest.specialize, focus.name) > 0 &&
+           seen.emplace(focus.name, focus.value).second;
+  });
   if (foci.size() > 8 * kDrawnAssignments) foci.resize(8 * kDrawnAssignments);
-  add(draw_focused_shapes(task, variant, around, kFocused, foci, kDrawnAssignments / 2, seed, unknown));
+  add(draw_focused_shapes(task, variant, around, kMedium, foci, kFocusedAssignments, seed, unknown));
   add(draw_shapes(task, variant, around, limits_of(task, around, 1.0), kDrawnAssignments, seed, unknown));
   return drawn;
 }
@@ -228,18 +235,29 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
                      "needs, such as multiples of a tile, not which shapes it was tried on.\n");
 
   std::vector<DrawnRun> drawn, later;
+  if (confirming)
+    for (const Workload& shape : draw_large_counts(task, variant, timed, derive_seed(seed, "counts"), runs))
+      drawn.push_back({shape, {.drawn_shape = true}, derive_seed(seed, "count", drawn.size())});
+  std::vector<std::vector<CheckValues>> values;
   for (std::size_t i = 0; i < exactly.size(); ++i) {
-    const Workload& shape = exactly[i];
-    const std::vector<CheckValues> values =
-        confirming ? all_values(task, shape, derive_seed(seed, "exact values", i))
-                   : std::vector{drawn_values(task, shape, derive_seed(seed, "exact values", i))};
-    for (std::size_t turn = 0; turn < values.size(); ++turn)
-      (turn < kFirstTurns ? drawn : later)
-          .push_back({shape, values[turn], derive_seed(derive_seed(seed, "exact", i), "turn", turn)});
+    const std::uint64_t own = derive_seed(seed, "exact values", i);
+    values.push_back(confirming ? all_values(task, exactly[i], own)
+                                : std::vector{drawn_values(task, exactly[i], own)});
   }
-  for (const Workload& shape : shapes) {
-    const std::uint64_t own = derive_seed(seed, "drawn", drawn.size());
-    drawn.push_back({shape, drawn_values(task, shape, own), own});
+  // All shapes with the first kind of values, then all with the next: where time ends, each has had some.
+  for (std::size_t turn = 0, left = 1; left > 0; ++turn) {
+    left = 0;
+    for (std::size_t i = 0; i < exactly.size(); ++i) {
+      if (turn >= values[i].size()) continue;
+      ++left;
+      (turn < kFirstTurns ? drawn : later)
+          .push_back({exactly[i], values[i][turn], derive_seed(derive_seed(seed, "exact", i), "turn", turn)});
+    }
+    if (turn > 0) continue;
+    for (const Workload& shape : shapes) {
+      const std::uint64_t own = derive_seed(seed, "drawn", drawn.size());
+      drawn.push_back({shape, drawn_values(task, shape, own), own});
+    }
   }
   const std::size_t first = drawn.size();
   std::ranges::move(later, std::back_inserter(drawn));

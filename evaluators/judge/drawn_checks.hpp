@@ -18,16 +18,17 @@ namespace cultivar {
 struct DrawnCounts {
   std::size_t small = 4, exactly = 2, focused = 2, medium = 0, large = 1;
 };
-inline constexpr DrawnCounts kDrawnSearching{}, kDrawnConfirming{16, 96, 240, 48, 6};
+inline constexpr DrawnCounts kDrawnSearching{}, kDrawnConfirming{16, 144, 240, 48, 6};
 // And for a confirmation, with more rows than any listed shape.
 inline constexpr std::size_t kDrawnFar = 3;
 // A confirmation draws no further shape after so long, and none of the further kinds of values at a number.
 inline constexpr double kDrawnSeconds = 45.0, kDrawnKindsSeconds = 15.0;
 
 // Assignments of macros for which nothing is compiled yet are drawn too, when a variant is to be confirmed.
-inline constexpr std::size_t kDrawnAssignments = 8;
-// Shapes near the check shapes whose macros are not among `known`, half of them at a focus; none if the
-// variant specializes nothing.
+inline constexpr std::size_t kDrawnAssignments = 12, kFocusedAssignments = 8;
+// Shapes near the check shapes whose macros are not among `known`, kFocusedAssignments of them at a focus: of
+// what the variant specializes, at numbers with which its source compares something. None if the variant
+// specializes nothing.
 std::vector<Workload> draw_unknown_assignments(const Task&, const Variant&,
                                                const std::vector<std::vector<std::string>>& known,
                                                std::uint64_t seed);

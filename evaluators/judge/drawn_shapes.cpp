@@ -444,9 +444,35 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
       for (const std::int64_t number : numbers.compared)
         if (number <= 64) first.push_back({name, static_cast<double>(number), Focus::Relation::times, of});
     }
-  for (auto* part : {&exactly, &together, &first, &then})
+  // Dimensions over which outputs only sum do not grow: permitted errors may grow with them.
+  constexpr double kMostSummed = 4.0;  // times the greatest listed
+  std::map<std::string, double> most;
+  for (const std::string& name : dimensions)
+    if (std::ranges::none_of(task.tensors, [&](const TensorSpec& tensor) {
+          return tensor.role == Role::output && std::ranges::count(tensor.shape, name) > 0;
+        }))
+      for_each_listed(task, [&](const Workload& w) {
+        most[name] = std::max(most[name], kMostSummed * w.values.at(name));
+      });
+  const auto too_long = [&](const Focus& focus) {
+    const auto longest = [&](const std::string& name) {
+      const auto found = most.find(name);
+      return found == most.end() ? std::numeric_limits<double>::infinity() : found->second;
+    };
+    return (focus.relation == Focus::Relation::none && focus.value > longest(focus.name)) ||
+           (!focus.also.empty() && focus.also_value > longest(focus.also));
+  };
+  for (auto* part : {&exactly, &together, &first, &then}) {
+    std::erase_if(*part, too_long);
     for (std::size_t i = part->size(); i > 1; --i) std::swap((*part)[i - 1], (*part)[below(stream, i)]);
-  std::ranges::move(together, std::back_inserter(exactly));
+  }
+  // Two single numbers, then two of them together: where the first are many, the others must not wait for
+  // their end.
+  std::vector<Focus> singles = std::exchange(exactly, {});
+  for (std::size_t i = 0, j = 0; i < singles.size() || j < together.size();) {
+    for (int n = 0; n < 2 && i < singles.size(); ++n) exactly.push_back(std::move(singles[i++]));
+    if (j < together.size()) exactly.push_back(std::move(together[j++]));
+  }
   // In turn, so that neither waits for the end of the other.
   std::vector<Focus> all;
   for (std::size_t i = 0; i < std::max({exactly.size(), first.size(), then.size()}); ++i) {
@@ -455,6 +481,36 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
     if (i < then.size()) all.push_back(std::move(then[i]));
   }
   return all;
+}
+
+std::vector<Workload> draw_large_counts(const Task& task, const Variant& variant,
+                                        std::span<const Workload> timed, std::uint64_t seed,
+                                        const std::function<bool(const Workload&)>& usable) {
+  constexpr double kLeast = 0x1p22, kMost = 0x1p28;
+  constexpr std::size_t kCounts = 2;
+  RandomStream stream = stream_of(seed, "large counts", 0);
+  const SourceNumbers numbers = source_numbers(variant);
+  std::vector<Workload> drawn;
+  const auto growing = far_dimensions(task);
+  if (growing.empty() || timed.empty()) return drawn;
+  for (auto number = numbers.compared.rbegin(); number != numbers.compared.rend(); ++number) {
+    const auto count = static_cast<double>(*number);
+    if (count < kLeast || count > kMost || drawn.size() == kCounts) continue;
+    Workload like = timed[below(stream, timed.size())];
+    double elements = 0.0;
+    for (const TensorSpec& tensor : task.tensors) {
+      double own = 1.0;
+      for (const std::int64_t extent : task.shape(tensor, like)) own *= static_cast<double>(extent);
+      elements = std::max(elements, own);
+    }
+    const std::string& name = growing[below(stream, growing.size())].first;
+    Bindings given = given_values(task, like);
+    const double each = elements / like.values.at(name);  // elements for each index of this dimension
+    given[name] = std::floor(count / each) + 1.0 + static_cast<double>(below(stream, 3));
+    const Expected<Workload> shape = make_workload(task, std::move(given), like.dtype, true);
+    if (shape && claims(variant, task, *shape) && usable(*shape)) drawn.push_back(*shape);
+  }
+  return drawn;
 }
 
 std::vector<Workload> draw_focused_shapes(const Task& task, const Variant& variant,

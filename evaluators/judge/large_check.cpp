@@ -67,7 +67,7 @@ bool same(double a, double b) {
 
 // Whether a row's result depends on nothing but the row: with the rows turned by some places so are the
 // results, and fewer rows have the same results.
-bool rows_are_independent(const Task& task, const OracleLibrary& library, const Workload& like,
+bool rows_are_independent(const Task& task, const TaskReference& library, const Workload& like,
                           const std::string& dimension) {
   constexpr std::int64_t kRows = 8, kTurned = 3, kFewer = 5;
   const auto all = with(task, like, dimension, kRows), few = with(task, like, dimension, kFewer);
@@ -141,7 +141,7 @@ std::vector<Workload> all_claimed(const Task& task, const Variant& variant) {
 
 }  // namespace
 
-std::optional<LargeShape> large_shape(const Task& task, const OracleLibrary& library,
+std::optional<LargeShape> large_shape(const Task& task, const TaskReference& library,
                                       const Compiled& compiled, const Facts& facts, std::size_t least_period,
                                       double most_flops) {
   const std::string dimension = repeated_dimension(task);

@@ -25,7 +25,7 @@ struct LargeShape {
 
 // A shape that the variant claims, whose rows are independent of each other and of their number (told by the
 // oracle), and that costs at most `most_flops`; nullopt: there is none.
-std::optional<LargeShape> large_shape(const Task&, const OracleLibrary&, const Compiled&, const Facts&,
+std::optional<LargeShape> large_shape(const Task&, const TaskReference&, const Compiled&, const Facts&,
                                       std::size_t least_period, double most_flops);
 
 // The bytes of each buffer of its plan that repeat.

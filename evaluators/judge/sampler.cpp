@@ -74,7 +74,7 @@ std::vector<double> seconds_of(const std::vector<Sample>& samples) {
 
 }  // namespace
 
-TimedRuns::TimedRuns(const Task& task, const OracleLibrary& library, const Workload& workload,
+TimedRuns::TimedRuns(const Task& task, const TaskReference& library, const Workload& workload,
                      std::uint64_t seed, int oracle_rows, double run_deadline_s, int oracle_threads,
                      std::shared_ptr<TimingStock> stock, InputSource source)
     : task_(task),

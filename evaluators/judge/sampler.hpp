@@ -35,7 +35,7 @@ struct SampledSide {
 class TimedRuns {
  public:
   // Keeps references to the task and the library.
-  TimedRuns(const Task&, const OracleLibrary&, const Workload&, std::uint64_t seed, int oracle_rows,
+  TimedRuns(const Task&, const TaskReference&, const Workload&, std::uint64_t seed, int oracle_rows,
             double run_deadline_s, int oracle_threads, std::shared_ptr<TimingStock> = nullptr,
             InputSource = InputSource::drawn);
   ~TimedRuns();
@@ -61,7 +61,7 @@ class TimedRuns {
 
  private:
   const Task& task_;
-  const OracleLibrary& library_;
+  const TaskReference& library_;
   Workload workload_;
   std::uint64_t seed_, run_ = 0;
   int oracle_rows_;

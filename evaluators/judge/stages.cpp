@@ -48,7 +48,7 @@ std::size_t input_bytes(const Task& task, const Workload& workload) {
 // The inputs of a check: drawn only for it, or as those of timed runs.
 class CheckInputs {
  public:
-  CheckInputs(const OracleLibrary& library, const Task& task, const Workload& workload, std::uint64_t seed,
+  CheckInputs(const TaskReference& library, const Task& task, const Workload& workload, std::uint64_t seed,
               const CheckValues& values, const CheckLimits& limits, InputSource source, int threads) {
     const auto& stock = limits.stock;
     const std::size_t bytes = input_bytes(task, workload);

@@ -76,7 +76,7 @@ inline constexpr double kComposedFactor = 8.0;
 class Checker {
  public:
   // Keeps references to all arguments.
-  Checker(Device& device, const Task& task, const OracleLibrary& oracle, CheckLimits limits)
+  Checker(Device& device, const Task& task, const TaskReference& oracle, CheckLimits limits)
       : device_(device), task_(task), loose_(task), oracle_(oracle), limits_(limits) {
     loose_.tolerance.factor *= kComposedFactor;
     loose_.tolerance.floor_eps *= kComposedFactor;
@@ -101,7 +101,7 @@ class Checker {
   Device& device_;
   const Task& task_;
   Task loose_;  // what composed values are compared by
-  const OracleLibrary& oracle_;
+  const TaskReference& oracle_;
   CheckLimits limits_;
   Open open_;  // empty: open_session
   // One run with the buffers at this one of the target's placements.

@@ -77,13 +77,30 @@ class Reader {
     read_checks(map.require("checks"));
     read_sets(map.require("workload_sets"));
     map.finish();
-    if (!std::filesystem::is_regular_file(task_.folder / "reference.cpp"))
-      throw InputError(fmt::format("{}: is missing (add it; it must define reference_row, the task's oracle)",
-                                   (task_.folder / "reference.cpp").string()));
+    task_.reference = find_reference();
     return std::move(task_);
   }
 
  private:
+  // The one file `reference.LANGUAGE` of the folder.
+  std::filesystem::path find_reference() const {
+    std::filesystem::path found;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(task_.folder, ignored)) {
+      if (entry.path().stem() != "reference" || !entry.is_regular_file(ignored)) continue;
+      if (!found.empty())
+        throw InputError(fmt::format("{}: has both {} and {} (keep one)", task_.folder.string(),
+                                     found.filename().string(), entry.path().filename().string()));
+      found = entry.path();
+    }
+    if (found.empty())
+      throw InputError(fmt::format(
+          "{}: has no reference, the file that defines the correct result (add reference.cpp, with "
+          "reference_row, or reference.py, with compute; see configs/tasks/README.md)",
+          task_.folder.string()));
+    return found;
+  }
+
   // Registers a new name; names that expressions already know are errors.
   void claim(const YamlNode& at, const std::string& name) {
     const auto& reserved = Expression::reserved_names();
@@ -221,14 +238,12 @@ class Reader {
       std::vector<std::string> dimensions;
       for (const Dimension& d : task_.dimensions) dimensions.push_back(d.name);
       for (const YamlNode& item : map.require("shape").items())
-        tensor.shape.push_back(item.one_of(dimensions));
+        tensor.shape.push_back(extent_of(item, dimensions));
       const bool output = tensor.role == Role::output;
       if (const auto rows = map.optional("rows")) {
         if (!output) rows->fail("an input has no rows (remove it)");
         read_own_rows(*rows, tensor);
       }
-      if (tensor.shape.empty() && (!output || !tensor.rows))
-        value.fail("shape must list at least one dimension (an output of one element also needs `rows: []`)");
       if (const auto share = map.optional("run_to_run")) {
         if (!output) share->fail("an input does not differ between runs (remove it)");
         tensor.run_to_run = share->number(0.0, 1.0);
@@ -246,10 +261,23 @@ class Reader {
       node.fail("no tensor has the role output (give at least one)");
   }
 
+  // The name of a dimension, or a constant of at least 1.
+  static std::string extent_of(const YamlNode& item, const std::vector<std::string>& dimensions) {
+    const std::string text = item.string();
+    if (!is_constant(text)) return item.one_of(dimensions);
+    if (text.size() > 9 || text[0] == '0' || text.find_first_not_of("0123456789") != std::string::npos)
+      item.fail(
+          fmt::format("'{}' is not an extent (a dimension, or a whole number from 1 to 999999999)", text));
+    return text;
+  }
+
   void read_own_rows(const YamlNode& node, TensorSpec& tensor) {
     tensor.rows.emplace();
+    std::vector<std::string> dimensions;
+    for (const Dimension& d : task_.dimensions)
+      if (std::count(tensor.shape.begin(), tensor.shape.end(), d.name)) dimensions.push_back(d.name);
     for (const YamlNode& item : node.items()) {
-      const std::string row = item.one_of(tensor.shape);
+      const std::string row = item.one_of(dimensions);
       if (std::count(tensor.shape.begin(), tensor.shape.end(), row) != 1)
         item.fail(fmt::format("the shape of {} must contain {} exactly once", tensor.name, row));
       if (std::count(tensor.rows->begin(), tensor.rows->end(), row))
@@ -272,7 +300,6 @@ class Reader {
       if (std::count(task_.rows.begin(), task_.rows.end(), row)) item.fail("is listed twice (remove one)");
       task_.rows.push_back(row);
     }
-    if (task_.rows.empty()) node.fail("must list at least one dimension");
     if (std::none_of(task_.tensors.begin(), task_.tensors.end(),
                      [](const TensorSpec& t) { return t.role == Role::output && !t.rows; }))
       node.fail("every output has rows of its own (at least one must have those of the task)");
@@ -447,7 +474,7 @@ class Reader {
 Task load_task(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder))
     throw InputError(fmt::format(
-        "{}: is not the folder of a task (give a folder with task.yaml and reference.cpp)", folder.string()));
+        "{}: is not the folder of a task (give a folder with task.yaml and a reference)", folder.string()));
   return Reader(folder).read();
 }
 

@@ -47,6 +47,10 @@ Bindings Task::bindings(const Workload& workload) const {
 std::vector<std::int64_t> Task::shape(const TensorSpec& spec, const Workload& workload) const {
   std::vector<std::int64_t> result;
   for (const std::string& dimension : spec.shape) {
+    if (is_constant(dimension)) {
+      result.push_back(std::stoll(dimension));
+      continue;
+    }
     const auto found = workload.values.find(dimension);
     if (found == workload.values.end())
       throw InputError(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What must be computed: tensors, dimensions, oracle, tolerances, check stages, workload sets. A task is a
-// folder with task.yaml, reference.cpp, seeds/, and contenders/ (variant sources that are timed for
+// folder with task.yaml, its reference, seeds/, and contenders/ (variant sources that are timed for
 // comparison and never evolved).
 #pragma once
 
@@ -19,12 +19,18 @@ namespace cultivar {
 
 enum class Role { input, output };
 
+// Whether an entry of a shape is a constant and not the name of a dimension.
+inline bool is_constant(const std::string& extent) {
+  return !extent.empty() && extent[0] >= '0' && extent[0] <= '9';
+}
+
 struct TensorSpec {
   std::string name;
   Role role = Role::input;
-  std::optional<Dtype> dtype;      // nullopt: the workload's dtype
-  std::vector<std::string> shape;  // names of dimensions, outermost first; contiguous
-  Fill fill;                       // inputs only; Task::fill gives its numbers for a workload
+  std::optional<Dtype> dtype;  // nullopt: the workload's dtype
+  // Names of dimensions, and constants such as "3", outermost first; contiguous.
+  std::vector<std::string> shape;
+  Fill fill;  // inputs only; Task::fill gives its numbers for a workload
   // Outputs only. Their own row dimensions, if not those of the task; none: the whole tensor is one row.
   std::optional<std::vector<std::string>> rows;
   // Outputs only. By how much two runs on the same inputs may differ, as a share of the permitted error; 0:
@@ -62,11 +68,11 @@ struct CodeLimits {
   std::uint32_t spill_bytes = 512;  // cuda: bytes of spill stores and loads in one kernel
 };
 
-// Inputs that are not filled but computed from others, by `derive_row` of reference.cpp: what an earlier
+// Inputs that are not filled but computed from others, by the reference: what an earlier
 // computation left, such as the results of a forward pass.
 struct Derived {
   std::vector<std::string> inputs, from;
-  std::vector<std::string> rows;  // the dimensions that derive_row's row enumerates, outermost first
+  std::vector<std::string> rows;  // the dimensions that a row of them enumerates, outermost first
 };
 
 // A stress case: fills that replace the plain ones.
@@ -75,7 +81,7 @@ struct StressCase {
   std::map<std::string, Fill> fills;  // tensor -> fill
 };
 
-// A wrong kernel that the checks must reject: `control_<name>` in reference.cpp computes its rows. The
+// A wrong kernel that the checks must reject: `control_<name>` of the reference computes its rows. The
 // built-in controls (zeros, mean, identity, previous output, fp8) need no entry.
 struct Control {
   std::string name, about;
@@ -92,6 +98,7 @@ struct Cost {
 struct Task {
   std::string name, summary;
   std::filesystem::path folder;
+  std::filesystem::path reference;  // the file that defines the correct result (references/)
   std::vector<Dimension> dimensions;
   std::vector<Parameter> parameters;
   std::vector<Dtype> dtypes;

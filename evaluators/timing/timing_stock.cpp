@@ -57,7 +57,7 @@ std::vector<std::int64_t> draw_rows(const RowLayout& layout, double flops, doubl
   return {chosen.begin(), chosen.end()};
 }
 
-const std::vector<LegalError>& legal_errors_of(TimingStock& stock, const OracleLibrary& library,
+const std::vector<LegalError>& legal_errors_of(TimingStock& stock, const TaskReference& library,
                                                const Task& task, const Workload& workload,
                                                const RowLayout& layout, const Oracle& oracle,
                                                const InputView& inputs, std::uint64_t seed) {
@@ -73,7 +73,7 @@ const std::vector<LegalError>& legal_errors_of(TimingStock& stock, const OracleL
   return known;
 }
 
-std::shared_ptr<const Inputs> kept_inputs(TimingStock& stock, const OracleLibrary& library, const Task& task,
+std::shared_ptr<const Inputs> kept_inputs(TimingStock& stock, const TaskReference& library, const Task& task,
                                           const Workload& workload, std::uint64_t seed) {
   if (!task.derived) return nullptr;
   const std::string name = full_name(workload);

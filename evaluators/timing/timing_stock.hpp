@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "evaluators/check/oracle.hpp"
-#include "evaluators/check/rows.hpp"
+#include "evaluators/references/rows.hpp"
 #include "evaluators/timing/input_pool.hpp"
 #include "evaluators/timing/stretches.hpp"
 
@@ -41,13 +41,13 @@ std::vector<std::int64_t> draw_rows(const RowLayout&, double flops, double oracl
 // R of a workload: from the stock or the library's folder, otherwise computed from these inputs. R depends
 // only on the workload and its fills, so one set of inputs serves all runs and all later workers. The library
 // must model the permitted roundings.
-const std::vector<LegalError>& legal_errors_of(TimingStock&, const OracleLibrary&, const Task&,
+const std::vector<LegalError>& legal_errors_of(TimingStock&, const TaskReference&, const Task&,
                                                const Workload&, const RowLayout&, const Oracle&,
                                                const InputView&, std::uint64_t seed);
 
 // The derived inputs of a task, and those that they are computed from: the same for up to 16 calls, new
 // afterwards. Null if the task has none.
-std::shared_ptr<const Inputs> kept_inputs(TimingStock&, const OracleLibrary&, const Task&, const Workload&,
+std::shared_ptr<const Inputs> kept_inputs(TimingStock&, const TaskReference&, const Task&, const Workload&,
                                           std::uint64_t seed);
 
 }  // namespace cultivar

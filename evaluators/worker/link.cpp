@@ -10,11 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/frame.hpp"
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/shell_words.hpp"
-#include "evaluators/worker/frame.hpp"
+#include "evaluators/worker/hello.hpp"
 #include "evaluators/worker/protocol.hpp"
 
 namespace cultivar {
@@ -24,7 +25,8 @@ using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
 // This process's environment, in which malloc asks for huge pages: a worker handles hundreds of megabytes,
-// and a process with small pages takes ten times longer to start another one (check/oracle_process.hpp).
+// and a process with small pages takes ten times longer to start another one
+// (references/cpp/reference_process.hpp).
 std::vector<std::string> environment_of_worker() {
   constexpr std::string_view kTunables = "GLIBC_TUNABLES=";
   std::vector<std::string> all;
@@ -205,10 +207,10 @@ tl::expected<void, LinkTrouble> WorkerLink::start(const Progress& progress) {
   LinkTrouble why = configured.error();
   if (role_ == "measure" && timed_out && !why.last.text.empty())
     why.error.message = fmt::format(
-        "the task was not ready within {:g} s. Last step: {}. Look in {} for a loop that does not end, or "
+        "the task was not ready within {:g} s. Last step: {}. Look in the reference of {} for a loop that "
+        "does not end, or "
         "that is too slow for the shapes in `checks` of task.yaml, and correct it\n{}",
-        options_.start_deadline_s, why.last.text, (options_.task_folder / "reference.cpp").string(),
-        why.error.message);
+        options_.start_deadline_s, why.last.text, options_.task_folder.string(), why.error.message);
   else if (!why.last.text.empty())
     why.error.message += "\nlast progress: " + why.last.text;
   stop();

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "evaluators/check/open_reference.hpp"
 #include "evaluators/judge/cascade.hpp"
 #include "evaluators/judge/contender_side.hpp"
 #include "evaluators/judge/controls.hpp"
@@ -20,10 +21,11 @@
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/cores.hpp"
+#include "evaluators/system/frame.hpp"
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/worker/contender_trial.hpp"
-#include "evaluators/worker/frame.hpp"
+#include "evaluators/worker/hello.hpp"
 #include "evaluators/worker/protocol.hpp"
 
 namespace cultivar {
@@ -143,8 +145,8 @@ class Worker {
     device_->while_waiting([this] { announce(last_said()); });  // repeats the last progress as a sign of life
     const auto step = [this](const std::string& text) { progress({{}, {}, "the oracle: " + text}); };
     const int cores = cores_of(device_->facts());
-    step("compiling and loading " + (task_->folder / "reference.cpp").string());
-    Expected<OracleLibrary> oracle = OracleLibrary::build(*task_, cache_);
+    step("compiling and loading " + task_->reference.string());
+    Expected<TaskReference> oracle = open_reference(*task_, cache_, contenders_.python);
     if (!oracle) return trouble(oracle.error());
     oracle_ = std::move(*oracle);
     if (auto fit = check_controls(*task_, *oracle_, parts_.target, cores, step); !fit)
@@ -224,7 +226,7 @@ class Worker {
   ContenderSettings contenders_;
   std::unique_ptr<Compiler> compiler_;
   std::unique_ptr<Device> device_;
-  std::optional<OracleLibrary> oracle_;
+  std::optional<TaskReference> oracle_;
   std::shared_ptr<TimingStock> stock_ = std::make_shared<TimingStock>();
   std::mutex announcing_;
   Clock::time_point last_progress_{};

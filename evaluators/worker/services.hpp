@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/contenders/interpreter.hpp"
 #include "evaluators/judge/requests.hpp"
 
 namespace cultivar {
@@ -30,7 +31,7 @@ struct ServiceOptions {
   int compile_workers = 1;
   double compile_deadline_s = 60.0;   // for one variant and one assignment of its macros
   double run_deadline_s = 10.0;       // for one launch of a variant's whole plan
-  std::string python = "python3";     // for contenders that are Python programs
+  std::string python = default_python();  // for Python programs: contenders and references
   double prepare_deadline_s = 600.0;  // for a contender to prepare one workload
   double start_deadline_s = 120.0;    // for a worker to get ready: the oracle is built
   int recycle_after = 200;            // evaluations before a worker is replaced even without a fault

@@ -1,6 +1,6 @@
 // How much chance is in a ratio of two RMS errors where few elements decide, by the schemes of rounding.cpp, which is included:
 // one large value in V (decode, four heads that share its key head), and rising stairs with equal queries (D 64, four key heads).
-//   g++ -std=c++20 -O3 -march=native -I evaluators/task experiments/attention_h200/few_elements.cpp -o few_elements
+//   g++ -std=c++20 -O3 -march=native -I evaluators/references experiments/attention_h200/few_elements.cpp -o few_elements
 //   ./few_elements [DRAWS]
 #define main rounding_main
 #include "rounding.cpp"

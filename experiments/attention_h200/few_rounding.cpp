@@ -2,7 +2,7 @@
 // exactness on (two sets of 256 x 256 x 64 without the mask, one with it; 2 heads; bf16). Errors of O and of the
 // log-sum-exp are apart; the greater of the two counts. Where few queries were less exact than FlashAttention-3
 // (equal_rows, outlier_keys, extreme_range), it was the log-sum-exp: (base + log2(sum)) * ln2 rounds four times.
-//   g++ -std=c++20 -O3 -march=native -ffp-contract=off -I evaluators/task experiments/attention_h200/few_rounding.cpp -o few_rounding
+//   g++ -std=c++20 -O3 -march=native -ffp-contract=off -I evaluators/references experiments/attention_h200/few_rounding.cpp -o few_rounding
 //   ./few_rounding EVALUATIONS [tensor|exact_dots [SEED [D]]]
 #include "../../configs/tasks/attention_forward/reference.cpp"
 

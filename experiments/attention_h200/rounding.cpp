@@ -2,7 +2,7 @@
 // arithmetic (f32 logits, sums and accumulators; weights and O in bf16 or f16): the RMS error of O against
 // fp64, relative to FlashAttention-3's scheme and to the task's legal-rounding model (reference.cpp, which is
 // included). No GPU is needed.
-//   g++ -std=c++20 -O3 -march=native -I evaluators/task experiments/attention_h200/rounding.cpp -o rounding
+//   g++ -std=c++20 -O3 -march=native -I evaluators/references experiments/attention_h200/rounding.cpp -o rounding
 //   ./rounding long            rows of 4,096 keys, D 128: the table of README.md, with how often a tile is
 //   treated
 //   ./rounding stress TRIALS   the task's stress shapes: the ratios by which the task's bounds were chosen

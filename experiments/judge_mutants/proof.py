@@ -84,7 +84,7 @@ class Builder:
     def program(self, cuda=False):
         key = "".join((HERE / f).read_text() for f in ["prove.cpp", "prove_values.hpp"] + ["prove_cuda.hpp"] * cuda)
         command = ["g++", "-std=c++20", "-O2", "-march=native", str(HERE / "prove.cpp"), "-I", str(HERE), "-I",
-                   str(ROOT / "evaluators/task"), "-ldl", "-pthread"]
+                   str(ROOT / "evaluators/references"), "-ldl", "-pthread"]
         if cuda:
             command += ["-DWITH_CUDA"]
         return self._built("prove", key, command, "program")
@@ -93,7 +93,7 @@ class Builder:
         source = task.folder / "reference.cpp"
         return self._built("reference_" + task.name, source.read_text(),
                            ["g++", "-std=c++20", "-O2", "-march=native", "-shared", "-fPIC", str(source), "-I",
-                            str(ROOT / "evaluators/task")], "library")
+                            str(ROOT / "evaluators/references")], "library")
 
     def kernel(self, source, macros, name):
         text = self.cache / (name + "_%d.cpp" % os.getpid())

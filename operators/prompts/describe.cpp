@@ -130,16 +130,41 @@ std::string fenced(const std::string& text, const std::string& language) {
   return fence + language + "\n" + text + (text.ends_with('\n') ? "" : "\n") + fence + "\n";
 }
 
+namespace {
+
+// The modules of the task's folder that its reference in Python may import.
+std::vector<std::string> python_files_beside(const Task& task) {
+  std::vector<std::string> files;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(task.folder, ignored))
+    if (entry.path().extension() == ".py" && entry.path() != task.reference &&
+        entry.path().filename() != "pytorch.py")
+      files.push_back(entry.path().filename());
+  std::ranges::sort(files);
+  return files;
+}
+
+}  // namespace
+
 std::string describe_oracle(const Task& task) {
-  std::string text = read_file(task.folder / "reference.cpp").value_or("");
+  std::string text = read_file(task.reference).value_or("");
+  const std::string name = task.reference.filename();
+  if (task.reference.extension() != ".cpp") {
+    // What it imports from its folder is the user's own code, which says more than the call of it.
+    std::string words =
+        fmt::format("The oracle ({}; computed in double precision):\n{}", name, fenced(text, "python"));
+    for (const std::string& other : python_files_beside(task))
+      words += fmt::format("\n{}:\n{}", other, fenced(read_file(task.folder / other).value_or(""), "python"));
+    return words;
+  }
   const std::size_t row = text.find("extern \"C\" void reference_row(");
   const std::size_t end = row == std::string::npos ? row : text.find("\n}", row);
-  if (end == std::string::npos) return "The oracle (reference.cpp):\n" + fenced(text, "cpp");
+  if (end == std::string::npos) return fmt::format("The oracle ({}):\n", name) + fenced(text, "cpp");
   text.resize(end + 3);
-  return "The oracle, which defines the correct result (the beginning of reference.cpp; its rest has the "
-         "legal "
-         "roundings, and wrong kernels that the checks must reject):\n" +
-         fenced(text, "cpp");
+  return fmt::format(
+      "The oracle, which defines the correct result (the beginning of {}; its rest has the legal "
+      "roundings, and wrong kernels that the checks must reject):\n{}",
+      name, fenced(text, "cpp"));
 }
 
 namespace {

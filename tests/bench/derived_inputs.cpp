@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "evaluators/check/open_reference.hpp"
 #include "evaluators/check/oracle.hpp"
 #include "evaluators/task/make_workload.hpp"
 
@@ -20,7 +21,7 @@ int main(int argc, char** argv) {
   const WorkloadSet* const set = task.workloads(argv[2]);
   if (set == nullptr) return fmt::print(stderr, "{} has no workload set {}\n", task.name, argv[2]), 1;
   const auto oracle =
-      OracleLibrary::build(task, std::filesystem::temp_directory_path() / "cultivar-derived-inputs");
+      open_reference(task, std::filesystem::temp_directory_path() / "cultivar-derived-inputs");
   if (!oracle) return fmt::print(stderr, "{}\n", oracle.error().message), 1;
   fmt::print("{} cores\n", tbb::info::default_concurrency());
   double wall = 0.0;

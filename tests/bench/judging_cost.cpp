@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 
+#include "evaluators/check/open_reference.hpp"
 #include "evaluators/judge/cascade.hpp"
 #include "evaluators/judge/drawn_checks.hpp"
 #include "evaluators/targets/cuda/known_devices.hpp"
@@ -44,7 +45,7 @@ Spent of_device;
 // Computes what the oracle computes, in the output's type: of timed runs only the elements that are wanted.
 class RightSession : public Session {
  public:
-  RightSession(const Task& task, const OracleLibrary& library, Workload workload, int threads)
+  RightSession(const Task& task, const TaskReference& library, Workload workload, int threads)
       : task_(task),
         workload_(std::move(workload)),
         library_(library),
@@ -131,7 +132,7 @@ class RightSession : public Session {
   std::vector<Decoded> decoded_;
   const Task& task_;
   const Workload workload_;
-  const OracleLibrary& library_;
+  const TaskReference& library_;
   const RowLayout layout_;
   const Oracle oracle_;
 };
@@ -141,7 +142,7 @@ constexpr int kCores = 2;
 // As a GPU: it keeps stretches. Its kernels are told their shape by their arguments.
 class RightDevice : public Device {
  public:
-  RightDevice(const Task& task, const OracleLibrary& library) : task_(task), library_(library) {
+  RightDevice(const Task& task, const TaskReference& library) : task_(task), library_(library) {
     facts_["num_cores"] = kCores;
   }
   const Facts& facts() const override { return facts_; }
@@ -169,7 +170,7 @@ class RightDevice : public Device {
 
  private:
   const Task& task_;
-  const OracleLibrary& library_;
+  const TaskReference& library_;
   Facts facts_ = known_device("h200")->facts;
   Ceilings ceilings_{1e18, 1e18, 1e18, 0.0};
 };
@@ -200,7 +201,7 @@ int main(int argc, char** argv) try {
   const std::filesystem::path cache = argc > 4
                                           ? std::filesystem::path(argv[4])
                                           : std::filesystem::temp_directory_path() / "cultivar-judging-cost";
-  const auto library = OracleLibrary::build(task, cache);
+  const auto library = open_reference(task, cache);
   if (!library) throw InputError(library.error().message);
   RightDevice device(task, *library);
 

@@ -4,6 +4,7 @@
 // they support, timed beside a seed; and a library that waits where it must not.
 #include <map>
 
+#include "evaluators/check/open_reference.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/contenders/interpreter.hpp"
 #include "evaluators/contenders/library.hpp"
@@ -39,7 +40,7 @@ void check_everywhere(const std::string& name, std::size_t least_supported, cons
     return;
   }
   const Task task = load_task(folder_of(of_task.empty() ? contender.tasks.front() : of_task));
-  const auto oracle = OracleLibrary::build(task, testing::tests_cache());
+  const auto oracle = open_reference(task, testing::tests_cache());
   BOOST_REQUIRE_MESSAGE(oracle, words(oracle));
   const auto library = ContenderLibrary::load(contender.library, task, target_named("cuda"));
   BOOST_REQUIRE_MESSAGE(library, words(library));

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <random>
 
+#include "evaluators/check/open_reference.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/contenders/library.hpp"
 #include "evaluators/judge/sampler.hpp"
@@ -131,7 +132,7 @@ struct Bench {
   std::filesystem::path file;
   ContenderLibrary library;
   Device& device;
-  OracleLibrary oracle;
+  TaskReference oracle;
   const cuda::Driver& driver;
   cuda::Sensors sensors;
   std::shared_ptr<TimingStock> stock = std::make_shared<TimingStock>();
@@ -228,7 +229,7 @@ int main(int argc, char** argv) {
     }
     const auto driver = cuda::load_driver();
     const auto library = ContenderLibrary::load(file, task, target_named("cuda"));
-    auto oracle = OracleLibrary::build(task, testing::tests_cache());
+    auto oracle = open_reference(task, testing::tests_cache());
     if (!library) throw MissingError(library.error().message);
     if (!oracle) throw MissingError(oracle.error().message);
     cuda::DeviceHandle handle = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <boost/test/unit_test.hpp>
+#include <cstdlib>
 #include <string>
 
 #include "support/command.hpp"
@@ -23,6 +24,28 @@ inline const std::string& python_with_torch() {
 inline boost::test_tools::assertion_result pytorch_is_here(boost::unit_test::test_unit_id) {
   boost::test_tools::assertion_result here(!python_with_torch().empty());
   here.message() << "no python3 has PyTorch (Debian's package python3-torch)";
+  return here;
+}
+
+// The Python that tests/install_pytorch.sh made, with PyTorch 2; empty if there is none.
+inline const std::string& python_with_torch_2() {
+  static const std::string found = [] {
+    const auto variable = [](const char* name) {
+      const char* const value = std::getenv(name);
+      return std::string(value == nullptr ? "" : value);
+    };
+    const std::string cache =
+        variable("XDG_CACHE_HOME").empty() ? variable("HOME") + "/.cache" : variable("XDG_CACHE_HOME");
+    const std::string python = cache + "/cultivar/pytorch/bin/python";
+    return run_command({python, "-c", "import torch, numpy"}).exit == 0 ? python : std::string();
+  }();
+  return found;
+}
+
+// A precondition of a test suite.
+inline boost::test_tools::assertion_result pytorch_2_is_here(boost::unit_test::test_unit_id) {
+  boost::test_tools::assertion_result here(!python_with_torch_2().empty());
+  here.message() << "PyTorch 2 is not installed for tests (tests/install_pytorch.sh)";
   return here;
 }
 

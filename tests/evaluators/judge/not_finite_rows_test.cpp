@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
+#include "evaluators/check/open_reference.hpp"
 #include "evaluators/check/oracle.hpp"
 #include "support/cpu_kernels.hpp"
 #include "support/words.hpp"
@@ -47,7 +48,7 @@ int differing(const Task& task, const Variant& variant, const std::string& dimen
   std::vector<std::vector<std::byte>> outputs(layout.outputs().size());
   BOOST_REQUIRE((*session)->run(inputs.bytes, outputs, {}));
 
-  const auto library = OracleLibrary::build(task, cpu_test::cache_folder);
+  const auto library = open_reference(task, cpu_test::cache_folder);
   BOOST_REQUIRE_MESSAGE(library, words(library));
   const Oracle oracle(*library, task, workload, 1);
   int result = 0;

@@ -3,6 +3,7 @@
 // Stage 10 on a real cpu device with fake instruments: what they reject, how often runs are repeated, and
 // that every run of a profile is checked.
 #include "evaluators/judge/profiling.hpp"
+#include "evaluators/check/open_reference.hpp"
 
 #include "evaluators/worker/protocol.hpp"
 #include "nlohmann/json.hpp"
@@ -63,8 +64,8 @@ struct Instrumented : Device {
   Instruments* instruments() override { return &tools; }
 };
 
-const OracleLibrary& oracle() {
-  static const Expected<OracleLibrary> built = OracleLibrary::build(softmax(), cache_folder);
+const TaskReference& oracle() {
+  static const Expected<TaskReference> built = open_reference(softmax(), cache_folder);
   BOOST_REQUIRE(built.has_value());
   return *built;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluators/judge/sampler.hpp"
+#include "evaluators/check/open_reference.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -20,9 +21,9 @@ const Task& softmax() {
   return task;
 }
 
-const OracleLibrary& library() {
-  static const OracleLibrary built = [] {
-    auto made = OracleLibrary::build(softmax(), std::filesystem::path(CULTIVAR_BIN_DIR) / "../cache/tests");
+const TaskReference& library() {
+  static const TaskReference built = [] {
+    auto made = open_reference(softmax(), std::filesystem::path(CULTIVAR_BIN_DIR) / "../cache/tests");
     BOOST_REQUIRE_MESSAGE(made, words(made));
     return *made;
   }();

@@ -7,6 +7,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
+#include "evaluators/check/open_reference.hpp"
 #include "evaluators/judge/controls.hpp"
 #include "evaluators/variant/example.hpp"
 #include "support/places.hpp"
@@ -116,7 +117,7 @@ BOOST_AUTO_TEST_CASE(seeds_that_hold_rows_in_registers_plan_every_shape_at_both_
 BOOST_AUTO_TEST_CASE(checks_refuse_every_wrong_kernel_in_each_dtype_of_a_gpu) {
   for (const std::string& name : all()) {
     const Task task = load_task(tasks / name);
-    const auto oracle = OracleLibrary::build(task, testing::tests_cache());
+    const auto oracle = open_reference(task, testing::tests_cache());
     BOOST_REQUIRE_MESSAGE(oracle, words(oracle));
     const auto fit = check_controls(task, *oracle, target_named("cuda"), 2);
     BOOST_TEST(fit.has_value(), words(fit));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluators/task/composition.hpp"
+#include "evaluators/check/open_reference.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -88,7 +89,7 @@ BOOST_AUTO_TEST_CASE(composed_inputs_are_such_that_the_oracle_and_its_roundings_
   const std::filesystem::path cache = std::filesystem::path(CULTIVAR_BIN_DIR) / "../cache/tests";
   for (const char* name : {"rmsnorm", "matmul"}) {  // squares and products overflow early
     const Task task = task_named(name);
-    const auto oracle = OracleLibrary::build(task, cache);
+    const auto oracle = open_reference(task, cache);
     BOOST_REQUIRE(oracle);
     Workload workload = task.smoke.front();
     workload.dtype = Dtype::f32;

@@ -10,7 +10,7 @@
 #include <limits>
 #include <set>
 
-#include "evaluators/task/cultivar_reference.hpp"
+#include "evaluators/references/cultivar_reference.hpp"
 #include "evaluators/task/task.hpp"
 
 using namespace cultivar;

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "evaluators/system/frame.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/worker/frame.hpp"
 
 using namespace cultivar;
 using nlohmann::json;

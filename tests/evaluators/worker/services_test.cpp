@@ -9,6 +9,7 @@
 #include <iterator>
 #include <thread>
 
+#include "evaluators/check/open_reference.hpp"
 #include "evaluators/check/oracle.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/worker/services_fixture.hpp"
@@ -212,7 +213,7 @@ extern "C" void reference_row(const ReferenceArgs&, std::int64_t, double* out) {
   ServiceOptions options = options_for("softmax");
   options.task_folder = folder;
   options.start_deadline_s = 3.0;
-  BOOST_REQUIRE(OracleLibrary::build(load_task(folder), options.cache));  // compiling may take as long
+  BOOST_REQUIRE(open_reference(load_task(folder), options.cache));  // compiling may take as long
   DeviceService device(options);
   std::vector<std::string> steps;
   const auto info = device.info([&](const std::string& step) { steps.push_back(step); });

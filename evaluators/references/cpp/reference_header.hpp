@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of evaluators/task/cultivar_reference.hpp, so that an installed program can compile oracles
+// The text of evaluators/references/cultivar_reference.hpp, so that an installed program can compile oracles
 // without the source tree. The build generates the definition.
 #pragma once
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/references/cultivar_reference.hpp"
 #include "evaluators/system/error.hpp"
-#include "evaluators/task/cultivar_reference.hpp"
 
 namespace cultivar {
 

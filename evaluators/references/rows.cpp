@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/check/rows.hpp"
+#include "evaluators/references/rows.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames of the protocol: decimal length in ASCII, '\n', that many bytes of JSON, '\n'. Both ends are
-// bounded. A frame of more than 64 MiB, a length that is not a number, and JSON that does not parse are
-// errors, after which the stream is unusable.
+// Frames, in which processes exchange JSON over pipes: decimal length in ASCII, '\n', that many bytes of
+// JSON, '\n'. Both ends are bounded. A frame of more than 64 MiB, a length that is not a number, and JSON
+// that does not parse are errors, after which the stream is unusable.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,6 @@
 
 namespace cultivar {
 
-inline constexpr int protocol_version = 6;
 inline constexpr std::size_t frame_limit = std::size_t{64} << 20;
 
 struct FrameTrouble {
@@ -46,13 +45,8 @@ class FrameStream {
   std::string pending_;  // data read but not yet returned; at most one frame and one read long
 };
 
-// For a worker's main: uses stdin and stdout for frames, and redirects descriptor 0 to /dev/null and
+// For a main program: uses stdin and stdout for frames, and redirects descriptor 0 to /dev/null and
 // descriptor 1 to stderr, so that output of a library cannot get between the frames.
 FrameStream frames_over_stdio();
-
-// The first frame that a worker sends: {"cultivar": version, "worker": name}.
-nlohmann::json hello(std::string_view worker);
-// An Error names both versions.
-Expected<void> check_hello(const nlohmann::json&, std::string_view worker);
 
 }  // namespace cultivar

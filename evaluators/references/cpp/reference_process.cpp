@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/check/oracle_process.hpp"
+#include "evaluators/references/cpp/reference_process.hpp"
 
 #include <dlfcn.h>
 #include <fcntl.h>

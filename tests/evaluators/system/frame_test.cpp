@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/worker/frame.hpp"
+#include "evaluators/system/frame.hpp"
 
 #include <unistd.h>
 
@@ -120,16 +120,6 @@ BOOST_AUTO_TEST_CASE(bytes_that_are_no_text_are_replaced) {
   Loop loop;
   BOOST_TEST(loop.stream.write(std::string("caf\xe9"), soon()).has_value());
   BOOST_TEST(loop.stream.read(soon()).value() == "caf\xef\xbf\xbd");
-}
-
-BOOST_AUTO_TEST_CASE(a_worker_of_another_version_is_named) {
-  BOOST_TEST(check_hello(hello("cpu"), "cpu").has_value());
-  BOOST_TEST(!check_hello(hello("cuda"), "cpu").has_value());
-  BOOST_TEST(!check_hello("Welcome!", "cpu").has_value());
-  auto other = hello("cpu");
-  other["cultivar"] = protocol_version + 1;
-  BOOST_TEST(check_hello(other, "cpu").error().message.find(fmt::format("version {}", protocol_version)) !=
-             std::string::npos);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

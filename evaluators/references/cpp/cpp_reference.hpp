@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// A reference in C++: reference.cpp, which includes cultivar_reference.hpp. The host compiler builds it in a
+// sandbox. A task may come from anybody, so its functions are called in processes of their own
+// (reference_process.hpp). Those of the tasks that come with Cultivar, told by their contents, are called in
+// this process, which is faster.
+#pragma once
+
+#include <filesystem>
+
+#include "evaluators/references/reference.hpp"
+
+namespace cultivar {
+
+// Builds the task's reference unless it is in `cache`. An Error contains the compiler's messages.
+Expected<TaskReference> open_cpp_reference(const Task&, const std::filesystem::path& cache,
+                                           double deadline_s);
+
+}  // namespace cultivar

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a Python program of Cultivar's runs code of a user: the interpreter and its packages, what it may read
+// and write, and the limits.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "evaluators/system/process.hpp"
+#include "evaluators/system/sandbox.hpp"
+
+namespace cultivar {
+
+// An interpreter that has PyTorch.
+struct TorchPython {
+  std::filesystem::path executable;           // as it is started: of a virtual environment, the path in it
+  std::vector<std::filesystem::path> places;  // what must be readable, besides /usr and /lib
+  std::string packages;                       // the folder of its package torch
+};
+// Asks the interpreter (a path, or a name in PATH) without importing PyTorch. The Error names the remedy.
+Expected<TorchPython> find_torch_python(const std::string& python);
+
+// Python files of Cultivar's, by their path in a package, such as "cultivar_reference/modes.py".
+using PythonFiles = std::vector<std::pair<std::string, std::string_view>>;
+// Writes them below `cache` unless they are there; the folder to put in PYTHONPATH.
+Expected<std::filesystem::path> place_python_files(const PythonFiles&, const std::filesystem::path& cache);
+// Those of cultivar_reference.
+PythonFiles reference_python_files();
+
+// Starts `python -m MODULE ARGUMENTS` in a sandbox: no network, a read-only system, `readable` and `writable`
+// at their own paths. `options` keeps what the caller sets (pipes, descriptors).
+struct PythonProgram {
+  std::string module;
+  std::vector<std::string> arguments = {};
+  std::filesystem::path sources;                     // place_python_files
+  std::vector<std::filesystem::path> readable = {};  // files and folders
+  std::vector<std::filesystem::path> writable = {};
+  double memory_share = 0.8;  // of the machine's memory limit
+};
+Expected<ChildProcess> start_python(const TorchPython&, const PythonProgram&, ProcessOptions options);
+
+}  // namespace cultivar
