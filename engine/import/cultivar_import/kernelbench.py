@@ -81,6 +81,20 @@ def _processor_seconds(child):
         return 0.0
 
 
+def _warm():
+    """Loads and runs once what every problem needs: the processes inherit it."""
+    from . import importer, seeds, shapes, trace  # noqa: F401
+    from .observe import Values
+    from .subject import Input
+    try:
+        import torch
+        compute = lambda x: (torch.softmax(x @ x.T, -1),)
+        shapes.analyse(compute, [Input("x", (8, 16), torch.float32, Values("normal"), "example")], {})
+        trace.trace(compute, [torch.zeros(8, 16)], ["x"], {"x": ["R", "C"]})
+    except Exception:  # only time is lost
+        pass
+
+
 def import_all(options):
     try:
         numbers = wanted(options.problems)
@@ -96,7 +110,7 @@ def import_all(options):
     import torch  # before the forks: reading it takes seconds
     import torch._dynamo.source  # noqa: F401
     torch.set_num_threads(1)
-    from . import importer  # noqa: F401
+    _warm()
     begin = time.perf_counter()
     waiting, running, results = list(problems), {}, {}
     scratch = os.path.join(options.out, ".answers")
