@@ -41,7 +41,7 @@ class Import:
     def run(self):
         self.subject = Subject(self.source, self.training)
         self.subject.copy_files(self.out)
-        self.without, self.flatten, self.booleans = {}, False, []
+        self.without, self.flatten, self.booleans, self.gain = {}, False, [], False
         self.inputs = self.subject.inputs
         if not any(i.floating for i in self.inputs):
             raise Refusal("None of the inputs is floating point.", "Tasks of whole numbers only cannot be imported.")
@@ -176,8 +176,11 @@ class Import:
                 index = next((k for k, i in enumerate(self.inputs) if i is item.weight), None)
                 if index is not None:
                     sizes = self.dims.shapes[index][1:]
-                    constant = 3 * math.prod(s for s in sizes if isinstance(s, int))
+                    constant = math.prod(s for s in sizes if isinstance(s, int))
                     names = [s for s in sizes if not isinstance(s, int)]
+                    if self.gain and item is item.weight:
+                        return {"kind": "normal", "a": 0, "b": f"sqrt(2 / ({' * '.join([str(constant)] + names)}))"}
+                    constant *= 3
                     return {"kind": "normal", "a": 0, "b": f"1 / sqrt({' * '.join([str(constant)] + names)})" if names else v.b}
         if v.kind == "uniform":
             if v.b - v.a < 1e-12:
@@ -209,6 +212,20 @@ class Import:
     # Probing
 
     def _probe(self):
+        try:
+            self._probe_once()
+        except probe.Constant:
+            deep = sum(i.origin == "parameter" and len(i.shape) > 1 for i in self.inputs) >= 6
+            if self.gain or not deep:
+                raise
+            # With the usual initial weights a signal fades from layer to layer, until biases are all that is left.
+            self.gain = True
+            self.fills = self.runner.fills = {item.name: self._fill(item) for item in self.inputs}
+            self._probe_once()
+            self.assumed.append("weights are filled with a larger deviation, sqrt(2 / inputs of a unit), than the constructor's: with "
+                                "that the inputs have no visible influence through so many layers")
+
+    def _probe_once(self):
         self.say("probing on small inputs, in f64")
         self.sizes = plan.Sizes(self.runner, self.seconds)
         self.sizes.small()
@@ -276,7 +293,7 @@ class Import:
             if not math.isfinite(size):
                 continue
             if size < 1e-12 or spread <= 1e-6 * size:
-                raise Refusal(f"Output {k} of {self.source.name} is constant: at {at}, with the parameters of its constructor, it is "
+                raise probe.Constant(f"Output {k} of {self.source.name} is constant: at {at}, with the parameters of its constructor, it is "
                               f"{'zero' if size < 1e-12 else 'the same up to rounding'} whatever the inputs are.",
                               "A kernel that ignores them would be right; change the program, its parameters or its example inputs.")
             if spread < 1e-3 * size:
