@@ -41,10 +41,12 @@ class Import:
     def run(self):
         self.subject = Subject(self.source, self.training)
         self.subject.copy_files(self.out)
-        self.without, self.flatten, self.booleans = {}, False, []
+        self.without, self.flatten, self.booleans, self.gain = {}, False, [], False
         self.inputs = self.subject.inputs
         if not any(i.floating for i in self.inputs):
             raise Refusal("None of the inputs is floating point.", "Tasks of whole numbers only cannot be imported.")
+        module = self.subject.module
+        shapes.real_first = module is not None and any(isinstance(m, torch.nn.RNNBase) for m in module.modules())
         self._trace()
         self.say(f"dimensions: {', '.join(f'{k} {v}' for k, v in self.dims.free.items())[:300]}")
         try:
@@ -94,6 +96,8 @@ class Import:
             compute = self._load()
         numbers = self.source.named_numbers()
         try:
+            if shapes.real_first:
+                raise ValueError("a recurrent module")
             self.dims = shapes.analyse(compute, self.inputs, numbers)
         except Exception as error:
             self.say(f"sizes are traced one by one, because symbols do not pass: {brief(error, 120)}")
@@ -172,8 +176,11 @@ class Import:
                 index = next((k for k, i in enumerate(self.inputs) if i is item.weight), None)
                 if index is not None:
                     sizes = self.dims.shapes[index][1:]
-                    constant = 3 * math.prod(s for s in sizes if isinstance(s, int))
+                    constant = math.prod(s for s in sizes if isinstance(s, int))
                     names = [s for s in sizes if not isinstance(s, int)]
+                    if self.gain and item is item.weight:
+                        return {"kind": "normal", "a": 0, "b": f"sqrt(2 / ({' * '.join([str(constant)] + names)}))"}
+                    constant *= 3
                     return {"kind": "normal", "a": 0, "b": f"1 / sqrt({' * '.join([str(constant)] + names)})" if names else v.b}
         if v.kind == "uniform":
             if v.b - v.a < 1e-12:
@@ -205,6 +212,20 @@ class Import:
     # Probing
 
     def _probe(self):
+        try:
+            self._probe_once()
+        except probe.Constant:
+            deep = sum(i.origin == "parameter" and len(i.shape) > 1 for i in self.inputs) >= 6
+            if self.gain or not deep:
+                raise
+            # With the usual initial weights a signal fades from layer to layer, until biases are all that is left.
+            self.gain = True
+            self.fills = self.runner.fills = {item.name: self._fill(item) for item in self.inputs}
+            self._probe_once()
+            self.assumed.append("weights are filled with a larger deviation, sqrt(2 / inputs of a unit), than the constructor's: with "
+                                "that the inputs have no visible influence through so many layers")
+
+    def _probe_once(self):
         self.say("probing on small inputs, in f64")
         self.sizes = plan.Sizes(self.runner, self.seconds)
         self.sizes.small()
@@ -212,20 +233,37 @@ class Import:
             self.assumed.append(f"the sizes {one} and {other} are one dimension, because the program works only with equal ones")
         self.fills = self.runner.fills = {item.name: self._fill(item) for item in self.inputs}
         self.middle = self.sizes.smoke()
-        probe.check_function(self.runner, self.middle, self.source.name)
+        name, sizes = self.source.name, self.sizes
+
+        def check(assignment, seconds):
+            probe.check_function(self.runner, assignment, name)
+            probe.check_alive(self.runner, assignment, max(2, min(12, int(0.5 / max(1e-4, seconds)))), name)
+
+        try:
+            check(self.middle, sizes.middle_seconds)
+        except probe.Constant as constant:
+            for trial in sizes.larger(0.2, 2e6):
+                try:
+                    check(trial, 0.1)
+                except probe.Constant as another:
+                    constant = another
+                    continue
+                except Exception:
+                    continue
+                if sizes.take(trial):
+                    self.middle = trial
+                    break
+            else:
+                raise constant
         self._check_example_sizes()
 
     def _check_example_sizes(self):
         """Refuses outputs that are constant at sizes nearer to the example's, with parameters as the constructor makes them."""
         sizes, runner = self.sizes, self.runner
-        small = max(1, sizes.elements(self.middle))
-        for t in (1.0, 0.85, 0.7, 0.55, 0.4, 0.25):
-            trial = sizes.scaled(t)
-            if trial is None or sizes.elements(trial) > 4e6:
-                continue
-            if sizes.middle_seconds * (sizes.elements(trial) / small) ** 1.5 <= 1.0:
-                break
-        else:
+        trial = None
+        for trial in sizes.larger(0.7):
+            pass
+        if trial is None:
             return
         fills = {}
         for item in self.inputs:
@@ -254,10 +292,10 @@ class Import:
             at = ", ".join(f"{n} {v}" for n, v in trial.items())
             if not math.isfinite(size):
                 continue
-            if size < 1e-12 or spread <= 1e-9 * size:
-                raise Refusal(f"Output {k} of {self.source.name} is constant: at {at}, with the parameters of its constructor, it is "
-                              f"{'zero' if size < 1e-12 else 'the same'} whatever the inputs are.",
-                              "A kernel that computes nothing would be right; change the program or its example inputs.")
+            if size < 1e-12 or spread <= 1e-6 * size:
+                raise probe.Constant(f"Output {k} of {self.source.name} is constant: at {at}, with the parameters of its constructor, it is "
+                              f"{'zero' if size < 1e-12 else 'the same up to rounding'} whatever the inputs are.",
+                              "A kernel that ignores them would be right; change the program, its parameters or its example inputs.")
             if spread < 1e-3 * size:
                 self.to_check.append(f"at {at}, output {k} varies by only {spread / size:.1e} of its value between random inputs")
 
@@ -313,6 +351,8 @@ class Import:
         self.controls = self._controls(told)
         self.stress = self._stress()
         self._sets()
+        self.more_dimensions = []
+        self.no_trace = self._trace_for_seeds()
         self._cost()
         self._output_names()
 
@@ -469,10 +509,22 @@ class Import:
         tensors += [(s, None if d.is_floating_point else ELEMENT[DTYPES[d]]) for s, d in zip(self.dims.outputs, self.dims.output_dtypes)]
         self.bytes = write.bytes_text(tensors)
         self.flops, self.rate = None, "time"
+        if self.traced is not None and self.traced.flops not in ("", "0"):
+            self.flops = self.traced.flops
+            values = self.dims.values(self.dims.free)
+            try:
+                each = probe.evaluate(self.bytes, {**values, "element_bytes": 4})
+                many = float(probe.evaluate(self.flops.replace("^", "**"), values)) / max(1, each)
+                self.rate = "flops" if many > 16 else "bytes"
+            except Exception:
+                self.flops = None
 
     def _output_names(self):
         taken = {i.name for i in self.inputs} | set(self.dims.free) | set(self.dims.derived)
         count = len(self.dims.outputs)
+        if self.traced is not None:
+            self.output_names = [o.name for o in self.traced.outputs]
+            return
         self.output_names = []
         for k in range(count):
             base = ("y" if "y" not in taken and "Y" not in taken else "out_") if count == 1 else f"y{k}"
@@ -485,14 +537,16 @@ class Import:
     def _seeds(self):
         folder = os.path.join(self.out, "seeds")
         os.makedirs(folder, exist_ok=True)
-        self.seeds, why = [], ""
-        try:
+        self.seeds, why = [], self.no_trace
+        if self.traced is not None:
             from . import seeds
-        except ImportError:
-            seeds = None
-            why = "this version derives no seeds"
-        if seeds is not None:
-            why = self._derive(seeds, folder)
+            try:
+                with shapes.limit(25):
+                    why = self._derive(seeds, folder)
+            except shapes.TooLong:
+                why = "deriving them takes too long"
+            except Exception as error:
+                why = f"deriving them failed: {brief(error, 200)}"
         if not self.seeds:
             with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
                 file.write(f"# Seeds of {self.name}\n\nNo kernel could be derived from the program: {why}.\n\nWrite the first one: `cultivar "
@@ -500,8 +554,57 @@ class Import:
                            f"{', '.join(self.output_names)}; `reference.py` says what it computes.\n")
             self.to_check.append(f"there is no seed: {why}")
 
+    def _trace_for_seeds(self):
+        """The program as the seeds' tracer sees it, with the dimensions of this import; adopts its names for outputs. Says why not."""
+        self.traced = None
+        try:
+            from .trace import trace
+        except ImportError:
+            return "this version derives no seeds"
+        try:
+            tensors = self.runner.draw(self.middle, 1)
+            hint = {i.name: list(row) for i, row in zip(self.inputs, self.dims.shapes)}
+            with shapes.limit(25):
+                traced = trace(self._load(), tensors, [i.name for i in self.inputs], hint)
+        except shapes.TooLong:
+            return "tracing its operations takes too long"
+        except Exception as error:
+            return f"its operations cannot be traced: {brief(error, 200)}"
+        if len(traced.outputs) != len(self.dims.outputs):
+            return "the trace has other outputs"
+        for mine, its in zip(self.dims.shapes, traced.inputs):
+            for a, (one, other) in enumerate(zip(mine, its.shape)):
+                if isinstance(one, str) and one in self.dims.free and one != other:
+                    return f"the trace fixes the size {one} of {its.name} (dynamic axes: {traced.dynamic})"
+        renamed = {}
+        for mine, its in zip(self.dims.outputs, traced.outputs):
+            for one, other in zip(mine, its.shape):
+                if isinstance(one, str) and isinstance(other, str) and one != other and one in self.dims.derived:
+                    renamed[one] = other
+        taken = set(self.dims.free) | {i.name for i in self.inputs}
+        for one, other in renamed.items():
+            if other in taken or list(renamed.values()).count(other) > 1:
+                return f"the trace calls {one} {other}"
+        self.dims.derived = {renamed.get(k, k): e for k, e in self.dims.derived.items()}
+        self.dims.outputs = [[renamed.get(d, d) for d in row] for row in self.dims.outputs]
+        self.dims.shapes = [[renamed.get(d, d) for d in row] for row in self.dims.shapes]
+        known = set(self.dims.free) | set(self.dims.derived)
+        for d in traced.dimensions:  # sizes that only the trace names
+            if d.name not in known and d.default is not None:
+                self.more_dimensions.append(d)
+            elif d.name not in known:
+                return f"the trace has a size {d.name} of its own"
+        self.traced = traced
+        return ""
+
     def _derive(self, seeds, folder):
-        return "seeds are not connected"
+        made = seeds.derive(self.traced, self.name)
+        for target, file, text in (("cpu", "naive.cpp", made.cpu), ("cuda", "cuda_naive.cu", made.cuda)):
+            if text:
+                with open(os.path.join(folder, file), "w", encoding="utf-8") as opened:
+                    opened.write(text)
+                self.seeds.append(file)
+        return made.why
 
     def _write(self):
         doc = (self.source.program.__doc__ or "").strip().splitlines() if self.source.kind != "instance" else []

@@ -17,10 +17,10 @@ class Sizes:
         self.runner, self.dims = runner, runner.dims
         self.example = dict(runner.dims.free)
         self.chance = random.Random(7)
-        self.end = time.perf_counter() + seconds
+        self.end = time.process_time() + seconds
 
     def late(self):
-        return time.perf_counter() > self.end
+        return time.process_time() > self.end
 
     def fit(self, wished):
         """The nearest sizes that satisfy the relations, or None."""
@@ -165,6 +165,28 @@ class Sizes:
         near = [v for v in ODD if 0.45 * value <= v <= 1.6 * value and v != value]
         return self.chance.choice(near) if near else value + 1
 
+    def larger(self, seconds, elements=4e6):
+        """Sizes toward the example's, from small to large, that an exact run should compute within some seconds."""
+        small = max(1, self.elements(self.middle))
+        seen = {self._key(self.middle)}
+        for t in (0.12, 0.25, 0.4, 0.55, 0.7, 0.85, 1.0):
+            trial = self.scaled(t)
+            if trial is None or self._key(trial) in seen or self.elements(trial) > elements:
+                continue
+            if self.middle_seconds * max(1.0, self.elements(trial) / small) ** 1.4 > seconds:
+                break
+            seen.add(self._key(trial))
+            yield trial
+
+    def take(self, assignment):
+        """Makes larger sizes those of the checks."""
+        spent = self.runner.valid(assignment)
+        if spent is None:
+            return False
+        self.base = self.middle = assignment
+        self.middle_seconds = spent
+        return True
+
     def checks(self):
         """(sweep, stress_shapes, edge)"""
         seen = {self._key(self.middle)}
@@ -185,7 +207,7 @@ class Sizes:
         sweep, stress, edge = [], [], []
         for name in names[:6]:  # one dimension long, the others short
             long = {n: self._odd_near(max(2, self.middle[n] // 2)) if self.middle[n] > self.base[n] else self.base[n] for n in names}
-            long[name] = self.middle[name] * 3 + 1
+            long[name] = self.middle[name] * (3 if self.middle_seconds < 0.004 else 1) + 1
             take(sweep, long, 5)
         for _ in range(16):
             take(sweep, {n: self._odd_near(self.middle[n]) if self.chance.random() < 0.8 else self.middle[n] for n in names}, 8)

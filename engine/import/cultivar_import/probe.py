@@ -11,6 +11,11 @@ import torch
 
 from .refusal import Refusal, brief
 
+
+class Constant(Refusal):
+    """An output that does not vary at these sizes; it may at larger ones."""
+
+
 try:
     from cultivar_reference import modes
 except ImportError:
@@ -19,6 +24,8 @@ except ImportError:
     from cultivar_reference import modes
 
 EPS = 2.0**-23
+STATE = "{} gives other values in another call with the same inputs: it keeps state from call to call, or draws random numbers."
+PURE = "Make it a function of its inputs (pass the state in, and return it)."
 
 
 def drawn(fill, shape, dtype, generator, dims):
@@ -137,13 +144,13 @@ class Runner:
         try:
             values = self.dims.values(assignment)
             tensors = self.draw(assignment, seed)
-            begin = time.perf_counter()
+            begin = time.process_time()
             exactly = self.exact(tensors)
-            spent = time.perf_counter() - begin
+            spent = time.process_time() - begin
             if spent < 0.01:
-                begin = time.perf_counter()
+                begin = time.process_time()
                 exactly = self.exact(tensors)
-                spent = min(spent, time.perf_counter() - begin)
+                spent = min(spent, time.process_time() - begin)
             if [tuple(t.shape) for t in exactly] != [self.dims.concrete(s, values) for s in self.dims.outputs]:
                 self.why = f"its outputs have the shapes {[tuple(t.shape) for t in exactly]}"
                 return None
@@ -163,6 +170,8 @@ class Runner:
                         size = float(e.square().mean().sqrt())
                         error = float((g.double() - e).square().mean().sqrt())
                         if size > 0 and error > 2e-3 * size:
+                            if any(not torch.equal(a, b) for a, b in zip(exactly, self.exact(tensors)) if a.isfinite().all()):
+                                raise Refusal(STATE.format("The program"), PURE)
                             self.why = f"inaccurate: in f32 it differs from f64 by {error / size:.0e}"
                             return None
             return spent
@@ -224,12 +233,11 @@ def check_function(runner, assignment, name):
     last = runner.exact(tensors)
     for other in (again, last):
         if any(not torch.equal(a, b) and not (a.isnan() & b.isnan()).any() for a, b in zip(first, other)):
-            raise Refusal(f"{name} gives other values in another call with the same inputs: it keeps state from call to call, or "
-                          "draws random numbers.", "Make it a function of its inputs (pass the state in, and return it).")
+            raise Refusal(STATE.format(name), PURE)
     for k in range(len(first)):
         if not first[k].is_floating_point():
             if all(torch.equal(first[k], r[k]) for r in runs[1:]):
-                raise Refusal(f"Output {k} of {name} is the same for different random inputs.", "Return what depends on the inputs.")
+                raise Constant(f"Output {k} of {name} is the same for different random inputs.", "Return what depends on the inputs.")
             continue
         if not all(bool(r[k].isfinite().all()) for r in runs):
             raise Refusal(f"Output {k} of {name} is not finite in f64.", "Give example inputs for which it is.")
@@ -239,15 +247,31 @@ def check_function(runner, assignment, name):
         spread = float((stacked - mean).square().mean().sqrt())
         if size == 0 or spread <= 1e-12 * size:
             value = "zero" if size == 0 else "the same"
-            raise Refusal(f"Output {k} of {name} is constant: it is {value} whatever the inputs are.",
+            raise Constant(f"Output {k} of {name} is constant: it is {value} whatever the inputs are.",
                           "A kernel that computes nothing would be right; change the program or its example inputs.")
         if size < 1e-9:
-            raise Refusal(f"Output {k} of {name} is zero up to rounding (at most {size:.0e}).",
+            raise Constant(f"Output {k} of {name} is zero up to rounding (at most {size:.0e}).",
                           "A kernel that computes nothing would be right; change the program or its example inputs.")
         if spread < 1e-3 * size:
-            raise Refusal(f"Output {k} of {name} is nearly constant: over different random inputs it varies by {spread / size:.1e} "
+            raise Constant(f"Output {k} of {name} is nearly constant: over different random inputs it varies by {spread / size:.1e} "
                           "of its value.", "Choose example inputs that let it vary, or return the part that varies.")
     return runs
+
+
+def check_alive(runner, assignment, draws, name):
+    """Refuses a program whose output some draws of the parameters make constant."""
+    examples = [i.origin == "example" for i in runner.inputs]
+    if all(examples):
+        return
+    dead = 0
+    for seed in range(20, 20 + draws):
+        tensors, other = runner.draw(assignment, seed), runner.draw(assignment, seed + 100)
+        first = runner.exact(tensors)
+        second = runner.exact([o if e else t for t, o, e in zip(tensors, other, examples)])
+        dead += all(torch.equal(a, b) for a, b in zip(first, second))
+    if dead:
+        raise Constant(f"The output of {name} is constant for {dead} of {draws} random parameters: then it is the same whatever the "
+                       "inputs are.", "A kernel that computes nothing would be right; change the program or its parameters.")
 
 
 def without_influence(runner, assignment):
@@ -303,7 +327,7 @@ def separable(runner, assignment):
 
 def mistakes(runner, assignments, seconds=6.0):
     """([(name, about)] that are told apart on the first assignment, [(name, about, why)] that are not on any)."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     tensors = runner.draw(assignments[0], 1)
     exactly = runner.exact(tensors)
     with warnings.catch_warnings():
@@ -330,11 +354,11 @@ def mistakes(runner, assignments, seconds=6.0):
     told, missed = [], []
     known = [bounds(c) for c in cases]
     for name, about in every:
-        if time.perf_counter() - begin > seconds and told:
+        if time.process_time() - begin > seconds and told:
             break
         verdicts = []
         for k in range(5):
-            if k >= len(assignments) and time.perf_counter() - begin > seconds:
+            if k >= len(assignments) and time.process_time() - begin > seconds:
                 break
             if k >= len(cases):
                 try:

@@ -20,7 +20,7 @@ class TooLong(Exception):
 
 
 class limit:
-    """Raises TooLong when a block takes more than some seconds."""
+    """Raises TooLong when a block takes more than some seconds of processor time."""
 
     def __init__(self, seconds):
         self.seconds = seconds
@@ -28,12 +28,12 @@ class limit:
     def __enter__(self):
         def ring(*_):
             raise TooLong()
-        self.before = signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+        self.before = signal.signal(signal.SIGPROF, ring)
+        signal.setitimer(signal.ITIMER_PROF, self.seconds)
 
     def __exit__(self, *_):
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, self.before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, self.before)
         return False
 
 
@@ -50,18 +50,28 @@ def fake_run(compute, inputs, shapes):
         return [(tuple(int(s) for s in r.shape), r.dtype) for r in leaves(compute(*tensors))]
 
 
+real_first = False  # for recurrent modules: shapes without values take them longer than values
+
+
+def _real_run(compute, inputs, shapes):
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        tensors = [(torch.ones if i.floating else torch.zeros)(tuple(s), dtype=torch.uint8 if i.dtype == torch.bool else i.dtype)
+                   for i, s in zip(inputs, shapes)]
+        return [(tuple(int(n) for n in r.shape), r.dtype) for r in leaves(compute(*tensors))]
+
+
 def run_shapes(compute, inputs, shapes, real=20_000_000):
-    """As fake_run, on real zeros where the program looks at values."""
+    """As fake_run; on real values where the program looks at them."""
+    small = sum(torch.Size(s).numel() for s in shapes) <= real
+    if real_first and small:
+        return _real_run(compute, inputs, shapes)
     try:
         return fake_run(compute, inputs, shapes)
-    except Exception:
-        if sum(torch.Size(s).numel() for s in shapes) > real:
+    except Exception as error:
+        if not small or "DynamicOutputShape" in type(error).__name__:
             raise
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
-            tensors = [(torch.ones if i.floating else torch.zeros)(tuple(s), dtype=torch.uint8 if i.dtype == torch.bool else i.dtype)
-                       for i, s in zip(inputs, shapes)]
-            return [(tuple(int(n) for n in r.shape), r.dtype) for r in leaves(compute(*tensors))]
+        return _real_run(compute, inputs, shapes)
 
 
 def text_of(e):
@@ -396,13 +406,13 @@ def fixed_dimensions(compute, inputs, numbers):
 def relax(compute, inputs, numbers, ins, outs, hard):
     """Tries which constant sizes of examples may change after all, alone or with others of the same value."""
     base = [list(i.shape) for i in inputs]
-    reference = [s for s, _ in run_shapes(compute, inputs, base)]
     groups = {}
     for k, item in enumerate(inputs):
         if item.origin == "example":
             for axis, extent in enumerate(item.shape):
                 if extent > 1 and len(ins[k]) and ins[k][axis].is_Integer:
                     groups.setdefault(extent, []).append((k, axis))
+    reference = [s for s, _ in run_shapes(compute, inputs, base)]
     count = 0
     for extent, places in groups.items():
         trials = [[p] for p in places] + ([places] if len(places) > 1 else [])
@@ -412,11 +422,13 @@ def relax(compute, inputs, numbers, ins, outs, hard):
                 continue
             patterns = []
             try:
-                for other in (extent + 1, max(2, extent // 2), 2 * extent):
+                for other in (max(2, extent // 2), extent + 1 if extent < 32 else 3):
                     shapes = [list(row) for row in base]
                     for k, axis in trial:
                         shapes[k][axis] = other
                     patterns.append((other, [s for s, _ in run_shapes(compute, inputs, shapes)]))
+            except TooLong:
+                raise
             except Exception:
                 continue
             symbol, changes, fits = sympy.Symbol(f"r{count}", integer=True, positive=True), [], True
@@ -425,7 +437,7 @@ def relax(compute, inputs, numbers, ins, outs, hard):
                     got = [p[o][axis] if len(p[o]) == len(shape) else None for _, p in patterns]
                     if all(g == size for g in got):
                         continue
-                    if outs[o][axis].is_Integer and size == extent and all(g == other for g, (other, _) in zip(got, patterns)):
+                    if outs[o][axis].is_Integer and all(g == other for g, (other, _) in zip(got, patterns)):
                         changes.append((o, axis))
                     else:
                         fits = False
@@ -436,4 +448,8 @@ def relax(compute, inputs, numbers, ins, outs, hard):
                     ins[k][axis] = symbol
                 for o, axis in changes:
                     outs[o][axis] = symbol
+                if real_first:  # the following trials take less time with a small size
+                    for k, axis in trial:
+                        base[k][axis] = 2
+                    reference = [s for s, _ in run_shapes(compute, inputs, base)]
     return _named(inputs, ins, outs, hard, numbers)

@@ -624,6 +624,25 @@ def _truth(expression) -> bool:
     return False
 
 
+def _with_sizes(environment, mode, t, name, known, shared):
+    """A fake tensor whose axes are fixed (a number) or dimensions (a name): axes of the same name have one size."""
+    from torch._dynamo.source import LocalSource
+
+    sizes = []
+    for axis, one in enumerate(known):
+        size = t.shape[axis]
+        if not isinstance(one, str) or size < 2:
+            sizes.append(size)
+            continue
+        if one not in shared:
+            source = LocalSource(f"{name}_{axis}")
+            symbol = environment.create_symbol(size, source, dynamic_dim=DimDynamic.DYNAMIC)
+            shared[one] = environment.create_symintnode(symbol, hint=size, source=source)
+        sizes.append(shared[one])
+    with mode:
+        return torch.empty(sizes, dtype=t.dtype)
+
+
 def _attempt(function, examples, names, dynamic: str, hint) -> Traced:
     environment = ShapeEnv(duck_shape=False, specialize_zero_one=True)
     mode = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True)
@@ -631,7 +650,12 @@ def _attempt(function, examples, names, dynamic: str, hint) -> Traced:
 
     fakes = []
     batch = next((t.shape[0] for t, n in zip(examples, names) if t.dim() > 0 and not _is_parameter(n)), None)
+    shared: dict[str, torch.SymInt] = {}
     for t, name in zip(examples, names):
+        known = (hint or {}).get(name)
+        if dynamic == "all" and known is not None and len(known) == t.dim():
+            fakes.append(_with_sizes(environment, mode, t, name, known, shared))
+            continue
         sizes = []
         for axis, size in enumerate(t.shape):
             free = size > 1 and (
@@ -874,7 +898,7 @@ def trace(
 ) -> Traced:
     """Traces function(*tensors). All axes of size 2 and more are dynamic if that works, else the batch, else none.
 
-    input_axis_names_hint: {input name: [names of its axes]}.
+    input_axis_names_hint: {input name: [of each axis its name, or its size if it is fixed]}; axes of one name have one size.
     """
     if len(example_inputs) != len(input_names):
         raise TraceError("there must be a name for each input")

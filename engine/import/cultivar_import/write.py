@@ -65,6 +65,8 @@ def task_yaml(t):
         out.append(f"  {name}: {{about: {about}}}")
     for name, expression in dims.derived.items():
         out.append(f"  {name}: {{about: {quoted('follows from the others')}, default: {quoted(text_of(expression))}}}")
+    for d in t.more_dimensions:
+        out.append(f"  {d.name}: {{about: {quoted(d.about or 'follows from the others')}, default: {quoted(d.default)}}}")
     out += ["", f"dtypes: [{', '.join(t.dtypes)}]", "", "tensors:"]
 
     def shape_text(shape):
