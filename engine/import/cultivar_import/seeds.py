@@ -657,7 +657,7 @@ class Lowering:
             body(idx)
             code.close()
             return
-        code.line(f"const i64 width = {width}, total = {to_cpp(_product(shape[:inner]))} * width;")
+        code.line(f"const i64 width = {width}, total = {_wrap(to_cpp(_product(shape[:inner])))} * width;")
         code.line("const i64 first = total * thread / threads, last = total * (thread + 1) / threads;")
         code.open("for (i64 row = first / width; row * width < last; ++row)")
         code.line("const i64 from = first > row * width ? first - row * width : 0;")
@@ -1548,7 +1548,7 @@ class Lowering:
             last_axis = outer[-1]
             code.line(f"const i64 width = {to_cpp(sizes[last_axis])}, strips = (width + TILE - 1) / TILE;")
             rows = _product(sizes[n] for n in outer[:-1])
-            code.line(f"const i64 total = {to_cpp(rows)} * strips;")
+            code.line(f"const i64 total = {_wrap(to_cpp(rows))} * strips;")
             code.line("const i64 first = total * thread / threads, last = total * (thread + 1) / threads;")
             for number, p in enumerate(passes):
                 code.line(f"{self.accumulator(p)[0]} sums{number}[TILE];")
@@ -1722,7 +1722,7 @@ class Lowering:
 
         def cpu(code):
             code.line(f"const i64 width = {to_cpp(width)}, depth = {to_cpp(depth)}, strips = (width + TILE - 1) / TILE;")
-            code.line(f"const i64 total = {to_cpp(_product([*batch, rows]))} * strips;")
+            code.line(f"const i64 total = {_wrap(to_cpp(_product([*batch, rows])))} * strips;")
             code.line("const i64 first = total * thread / threads, last = total * (thread + 1) / threads;")
             if not dots:
                 code.line("float part[TILE], sums[TILE];")
@@ -1848,7 +1848,7 @@ class Lowering:
 
         def cpu(code):
             code.line(f"const i64 width = {to_cpp(full[-1])}, strips = (width + TILE - 1) / TILE;")
-            code.line(f"const i64 total = {to_cpp(_product(full[:-1]))} * strips;")
+            code.line(f"const i64 total = {_wrap(to_cpp(_product(full[:-1])))} * strips;")
             code.line("const i64 first = total * thread / threads, last = total * (thread + 1) / threads;")
             code.line("float part[TILE], sums[TILE];")
             code.open("for (i64 unit = first; unit < last; ++unit)")
@@ -1936,10 +1936,9 @@ class Lowering:
                 code.line(f"float best = {'-infinity()' if mode == 0 else '0.0f'};")
                 if buffers[1]:
                     code.line("i64 where = -1;")
-                bounds = []
-                for axis, o in enumerate(spots):
-                    begin, end, step, extra = first_last(code, axis, o)
-                    bounds.append((begin, end, extra))
+                found = [first_last(code, axis, o) for axis, o in enumerate(spots)]
+                bounds = [(begin, end, extra) for begin, end, _, extra in found]
+                for axis, (begin, end, step, _) in enumerate(found):
                     code.open(f"for (i64 w{axis} = {begin}; w{axis} < {end}; w{axis} += {step})")
                 places = [_variable(f"w{axis}") for axis in range(rank)]
                 v = x.at(code, [*lead, *places])

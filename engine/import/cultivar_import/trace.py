@@ -430,6 +430,12 @@ def _group_norm(x, weight, bias, n, c, hw, groups, eps):
 
 
 def _layer_norm(x, normalized, weight, bias, eps):
+    for size, given in zip(x.shape[-len(normalized):], normalized):
+        torch._check(size == given)
+    for tensor in (weight, bias):
+        if tensor is not None:
+            for size, given in zip(tensor.shape, normalized):
+                torch._check(size == given)
     dims = list(range(x.dim() - len(normalized), x.dim()))
     var, mean = torch.var_mean(x, dims, correction=0, keepdim=True)
     factor = torch.rsqrt(var + eps)
@@ -799,7 +805,14 @@ def _relations(traced: Traced, environment, symbols: dict) -> list[str]:
                 for size in traced.shape(value):
                     if not size.is_Number and not size.is_Symbol and size not in sizes:
                         sizes.append(size)
-    conditions = [sympy.Ge(size, 1) for size in sizes if not (size - 1).is_nonnegative]
+    conditions = []
+    for node in traced.graph.graph.nodes:  # an index that the function chooses must exist
+        if node.target is aten.select.int and isinstance(node.args[2], int):
+            size = traced.shape(node.args[0].meta["val"])[node.args[1]]
+            least = node.args[2] + 1 if node.args[2] >= 0 else -node.args[2]
+            if not size.is_Number and least > 1 and sympy.Ge(size, least) not in conditions:
+                conditions.append(sympy.Ge(size, least))
+    conditions += [sympy.Ge(size, 1) for size in sizes if not (size - 1).is_nonnegative]
     for guard in environment.guards:
         e = environment.replace(guard.expr)
         if e.free_symbols - set(symbols):
