@@ -45,6 +45,10 @@ def _product(sizes) -> sympy.Expr:
     return result
 
 
+def to_task_plain(e) -> str:
+    return to_task(_plain(sympy.sympify(e)))
+
+
 _ZERO, _ONE = sympy.Integer(0), sympy.Integer(1)
 
 
@@ -60,8 +64,15 @@ def _flat(idx, shape) -> sympy.Expr:
     return sympy.expand(result)
 
 
+_NAMED: dict = {}  # symbols for sizes that are sums or quotients -> what they stand for
+
+
+def _plain(e):
+    return e.xreplace(_NAMED) if _NAMED else e
+
+
 def _same(a, b) -> bool:
-    return a == b or sympy.expand(a - b) == 0
+    return a == b or sympy.expand(_plain(a - b)) == 0
 
 
 def _unflatten(position, shape) -> list:
@@ -533,7 +544,7 @@ class Lowering:
             "struct", "for", "if", "do", "while", "else", "return", "void", "template", "operator", "default", "switch", "case",
             "i64", "exp", "log", "pow", "sqrt", "sin", "cos", "tan", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "signed", "unsigned",
         }
-        if name in reserved or re.fullmatch(r"[a-z]{1,2}\d*", name) and not re.fullmatch(r"[xyw]", name) or name in self.dims:
+        if name in reserved or re.fullmatch(r"(size|space|table|sums?|parts?)_?\d+", name) or re.fullmatch(r"[a-z]{1,2}\d*", name) and not re.fullmatch(r"[xyw]", name) or name in self.dims:
             return name + "_data"
         return name
 
@@ -553,11 +564,27 @@ class Lowering:
         while name in self.taken:
             name += "_"
         size = {"f": 4, "i": 8, "b": 1}[kind]
-        self.workspaces.append((name, to_task(size * _product(shape))))
+        self.workspaces.append((name, to_task_plain(size * _product(shape))))
         return Buffer(name, name, {"f": "f32", "i": "i64", "b": "u8"}[kind], kind)
 
     def shape_of(self, node) -> list:
-        return self.traced.shape(node.meta["val"])
+        return self.sizes_of(node.meta["val"])
+
+    def sizes_of(self, value) -> list:
+        """The shape of a fake tensor. Sizes that are sums or quotients get names, so that positions stay short."""
+        return [self.named(s) for s in self.traced.shape(value)]
+
+    def named(self, size):
+        if size.is_Number or size.is_Symbol:
+            return size
+        if size.is_Mul:
+            return sympy.Mul(*[self.named(f) for f in size.args])
+        for symbol, meaning in _NAMED.items():
+            if meaning == size:
+                return symbol
+        symbol = sympy.Symbol(f"size_{len(_NAMED)}", integer=True, positive=True)
+        _NAMED[symbol] = size
+        return symbol
 
     def e(self, size) -> sympy.Expr:
         if isinstance(size, torch.fx.Node):
@@ -574,6 +601,9 @@ class Lowering:
         body(code)
         text = "\n".join(code.lines)
         words = set(re.findall(r"[A-Za-z_]\w*", text))
+        used = [(symbol.name, meaning) for symbol, meaning in _NAMED.items() if symbol.name in words]
+        for _, meaning in used:
+            words |= {symbol.name for symbol in meaning.free_symbols}
         dims = [d.name for d in self.traced.dimensions if d.name in words and d.name in self.dims]
         parameters, args = [], []
         for buffer, written in code.buffers.items():
@@ -584,6 +614,7 @@ class Lowering:
             parameters.append(f"int {d}_")
             args.append(d)
         head = f"  const i64 {', '.join(f'{d} = {d}_' for d in dims)};\n" if dims else ""
+        head += "".join(f"  const i64 {n} = {to_cpp(meaning)};\n" for n, meaning in used)
         if len(args) > 62:
             raise Unsupported(f"a kernel has {len(args)} arguments")
         if self.target == "cpu":
@@ -593,7 +624,7 @@ class Lowering:
             launch = f"  - kernel: {name}\n    threads: num_cores\n    args: [{', '.join(args)}]"
         else:
             opening = f'extern "C" __global__ void __launch_bounds__(THREADS)\n    {name}('
-            blocks = to_task(total) if per_block else f"ceil_div({to_task(total)}, THREADS)"
+            blocks = to_task_plain(total) if per_block else f"ceil_div({to_task_plain(total)}, THREADS)"
             launch = (
                 f'  - kernel: {name}\n    grid: ["min({blocks}, 1048576)", 1, 1]\n    block: [THREADS, 1, 1]\n'
                 f"    args: [{', '.join(args)}]"
@@ -657,7 +688,7 @@ class Lowering:
             body(idx)
             code.close()
             return
-        code.line(f"const i64 width = {width}, total = {to_cpp(_product(shape[:inner]))} * width;")
+        code.line(f"const i64 width = {width}, total = {_wrap(to_cpp(_product(shape[:inner])))} * width;")
         code.line("const i64 first = total * thread / threads, last = total * (thread + 1) / threads;")
         code.open("for (i64 row = first / width; row * width < last; ++row)")
         code.line("const i64 from = first > row * width ? first - row * width : 0;")
@@ -1016,6 +1047,7 @@ class Lowering:
         return View(value, self.shape_of(node), mapping)
 
     def number(self, e) -> int:
+        e = _plain(e)
         return int(e.xreplace({s: sympy.Integer(self.traced.dims[s.name]) for s in e.free_symbols}))
 
     def op_select(self, node):
@@ -1053,7 +1085,7 @@ class Lowering:
         dim = (node.args[2] if len(node.args) > 2 else 0) % len(value.shape)
         start, parts = _ZERO, []
         for part in node.meta["val"]:
-            shape = self.traced.shape(part)
+            shape = self.sizes_of(part)
             parts.append(View(value, shape, lambda idx, s=start: [i + s if n == dim else i for n, i in enumerate(idx)]))
             start = start + shape[dim]
         return tuple(parts)
@@ -1064,7 +1096,7 @@ class Lowering:
         value = self.value(node.args[0])
         dim = (node.args[1] if len(node.args) > 1 else 0) % len(value.shape)
         return tuple(
-            View(value, self.traced.shape(part), lambda idx, at=sympy.Integer(n): [*idx[:dim], at, *idx[dim:]])
+            View(value, self.sizes_of(part), lambda idx, at=sympy.Integer(n): [*idx[:dim], at, *idx[dim:]])
             for n, part in enumerate(node.meta["val"])
         )
 
@@ -1441,7 +1473,7 @@ class Lowering:
             users = {u.args[1]: u for u in node.users if u.target is operator.getitem}
             buffers = []
             for number, (k, text) in enumerate(outputs):
-                s = self.traced.shape(node.meta["val"][number])
+                s = self.sizes_of(node.meta["val"][number])
                 if number not in users:
                     buffers.append(None)
                     continue
@@ -1548,7 +1580,7 @@ class Lowering:
             last_axis = outer[-1]
             code.line(f"const i64 width = {to_cpp(sizes[last_axis])}, strips = (width + TILE - 1) / TILE;")
             rows = _product(sizes[n] for n in outer[:-1])
-            code.line(f"const i64 total = {to_cpp(rows)} * strips;")
+            code.line(f"const i64 total = {_wrap(to_cpp(rows))} * strips;")
             code.line("const i64 first = total * thread / threads, last = total * (thread + 1) / threads;")
             for number, p in enumerate(passes):
                 code.line(f"{self.accumulator(p)[0]} sums{number}[TILE];")
@@ -1722,7 +1754,7 @@ class Lowering:
 
         def cpu(code):
             code.line(f"const i64 width = {to_cpp(width)}, depth = {to_cpp(depth)}, strips = (width + TILE - 1) / TILE;")
-            code.line(f"const i64 total = {to_cpp(_product([*batch, rows]))} * strips;")
+            code.line(f"const i64 total = {_wrap(to_cpp(_product([*batch, rows])))} * strips;")
             code.line("const i64 first = total * thread / threads, last = total * (thread + 1) / threads;")
             if not dots:
                 code.line("float part[TILE], sums[TILE];")
@@ -1848,7 +1880,7 @@ class Lowering:
 
         def cpu(code):
             code.line(f"const i64 width = {to_cpp(full[-1])}, strips = (width + TILE - 1) / TILE;")
-            code.line(f"const i64 total = {to_cpp(_product(full[:-1]))} * strips;")
+            code.line(f"const i64 total = {_wrap(to_cpp(_product(full[:-1])))} * strips;")
             code.line("const i64 first = total * thread / threads, last = total * (thread + 1) / threads;")
             code.line("float part[TILE], sums[TILE];")
             code.open("for (i64 unit = first; unit < last; ++unit)")
@@ -1936,10 +1968,9 @@ class Lowering:
                 code.line(f"float best = {'-infinity()' if mode == 0 else '0.0f'};")
                 if buffers[1]:
                     code.line("i64 where = -1;")
-                bounds = []
-                for axis, o in enumerate(spots):
-                    begin, end, step, extra = first_last(code, axis, o)
-                    bounds.append((begin, end, extra))
+                found = [first_last(code, axis, o) for axis, o in enumerate(spots)]
+                bounds = [(begin, end, extra) for begin, end, _, extra in found]
+                for axis, (begin, end, step, _) in enumerate(found):
                     code.open(f"for (i64 w{axis} = {begin}; w{axis} < {end}; w{axis} += {step})")
                 places = [_variable(f"w{axis}") for axis in range(rank)]
                 v = x.at(code, [*lead, *places])
@@ -1970,7 +2001,7 @@ class Lowering:
         x = self.value(value, "f")
         rank = len(kernel)
         self.pool_axes = list(range(rank))
-        out = self.traced.shape(node.meta["val"][0])
+        out = self.sizes_of(node.meta["val"][0])
         sizes = x.shape[-rank:]
 
         def first_last(code, axis, o):
@@ -1999,7 +2030,7 @@ class Lowering:
         x = self.value(node.args[0], "f")
         rank, mode = len(node.args[1]), node.args[2]
         self.pool_axes = list(range(rank))
-        out = self.traced.shape(node.meta["val"][0])
+        out = self.sizes_of(node.meta["val"][0])
 
         def first_last(code, axis, o):
             size, target = x.shape[-rank:][axis], out[-rank:][axis]
@@ -2452,6 +2483,7 @@ def derive(traced: Traced, task_name: str) -> Seeds:
     """Seeds for both targets, or the reasons why there are none."""
     texts, reasons, operations = {}, [], []
     for target in ("cpu", "cuda"):
+        _NAMED.clear()
         try:
             texts[target] = Lowering(traced, task_name, target).run()
         except Unsupported as error:

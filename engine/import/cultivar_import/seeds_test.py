@@ -194,7 +194,7 @@ def resized(traced, inputs, dims):
     return result
 
 
-def check(function, inputs, names, show=False, nvcc=False, hints=None, folder="/tmp/cultivar_seeds"):
+def check(function, inputs, names, show=False, nvcc=False, hints=None, folder="/tmp/cultivar_seeds", run=True):
     """(stage reached, text): stages are failed, traced, derived, correct."""
     os.makedirs(folder, exist_ok=True)
     began = time.time()
@@ -214,6 +214,8 @@ def check(function, inputs, names, show=False, nvcc=False, hints=None, folder="/
         note += " (" + traced.notes[0][:160] + ")"
     if seeds.cpu is None or seeds.cuda is None:
         return "traced", f"{seeds.why}; {note}"
+    if not run:
+        return "derived", f"not run; {note}, {len(manifest_of(seeds.cpu)['launch'])} launches"
     manifest, library, compile_s = compiled(seeds.cpu, folder)
     note += f", compile {compile_s:.1f} s, {len(manifest['launch'])} launches"
     if nvcc:
@@ -294,8 +296,8 @@ def reduced(source: str, limit: int) -> str:
         if "batch" in name:
             return min(v, 3)
         top = limit
-        if re.search(r"seq|length|depth|height|width|size|dim\d|^[MNK]$|input_shape", name) and "hidden" not in name:
-            top = limit
+        if re.search(r"length|depth|height|width|input_shape|image_size", name):
+            top = limit // 2
         while v > top:
             v = v // 2
         return v
@@ -450,6 +452,9 @@ def main():
     parser.add_argument("--nvcc", action="store_true")
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--limit", type=int, default=240)
+    parser.add_argument("--top", type=int, default=32, help="numbers of a problem are halved until they are no larger")
+    parser.add_argument("--derive", action="store_true", help="derive the seeds, run nothing")
+    parser.add_argument("--part", help="I/N: only every N-th problem")
     options = parser.parse_args()
     torch.set_num_threads(1)
     counts: dict = {}
@@ -467,9 +472,13 @@ def main():
                 name = f"{level}/{os.path.basename(path)[:-3]}"
                 if options.only and not re.search(options.only, name):
                     continue
+                if options.part:
+                    part, parts = map(int, options.part.split("/"))
+                    if int(os.path.basename(path).split("_")[0]) % parts != part:
+                        continue
 
                 def body():
-                    return check(*problem(path, 32), show=options.show, nvcc=options.nvcc)
+                    return check(*problem(path, options.top), show=options.show, nvcc=options.nvcc, run=not options.derive)
 
                 report(name, *apart(body, options.limit))
     else:

@@ -94,7 +94,8 @@ class Traced:
         return replaced
 
     def size(self, size, style: str = "cpp") -> str:
-        """A size as text: style "cpp" for C++ (64-bit whole numbers), "task" for the task format."""
+        """A size as text: style "cpp" for C++ (64-bit whole numbers; it may call
+        floor_quotient(a, b)), "task" for the task format."""
         expression = self.expression(size)
         return to_cpp(expression) if style == "cpp" else to_task(expression)
 
@@ -191,8 +192,10 @@ class _Printer:
             return wrap(3, f"{self.text(base, 4)} ^ {self.text(power, 4)}")
         if name in ("FloorDiv", "CleanDiv"):
             a, b = e.args
-            if self.cpp:
+            if self.cpp and a.is_nonnegative:
                 return wrap(3, f"{self.text(a, 4)} / {self.text(b, 4)}")
+            if self.cpp:
+                return f"floor_quotient({self.text(a, 0)}, {self.text(b, 0)})"
             return f"floor_div({self.text(a, 0)}, {self.text(b, 0)})"
         if name == "CeilDiv":
             a, b = e.args
@@ -430,6 +433,12 @@ def _group_norm(x, weight, bias, n, c, hw, groups, eps):
 
 
 def _layer_norm(x, normalized, weight, bias, eps):
+    for size, given in zip(x.shape[-len(normalized):], normalized):
+        torch._check(size == given)
+    for tensor in (weight, bias):
+        if tensor is not None:
+            for size, given in zip(tensor.shape, normalized):
+                torch._check(size == given)
     dims = list(range(x.dim() - len(normalized), x.dim()))
     var, mean = torch.var_mean(x, dims, correction=0, keepdim=True)
     factor = torch.rsqrt(var + eps)
@@ -823,7 +832,14 @@ def _relations(traced: Traced, environment, symbols: dict) -> list[str]:
                 for size in traced.shape(value):
                     if not size.is_Number and not size.is_Symbol and size not in sizes:
                         sizes.append(size)
-    conditions = [sympy.Ge(size, 1) for size in sizes if not (size - 1).is_nonnegative]
+    conditions = []
+    for node in traced.graph.graph.nodes:  # an index that the function chooses must exist
+        if node.target is aten.select.int and isinstance(node.args[2], int):
+            size = traced.shape(node.args[0].meta["val"])[node.args[1]]
+            least = node.args[2] + 1 if node.args[2] >= 0 else -node.args[2]
+            if not size.is_Number and least > 1 and sympy.Ge(size, least) not in conditions:
+                conditions.append(sympy.Ge(size, least))
+    conditions += [sympy.Ge(size, 1) for size in sizes if not (size - 1).is_nonnegative]
     for guard in environment.guards:
         e = environment.replace(guard.expr)
         if e.free_symbols - set(symbols):
@@ -833,7 +849,7 @@ def _relations(traced: Traced, environment, symbols: dict) -> list[str]:
             continue  # a quotient is not 1
         if e is sympy.false:
             raise TraceError(f"a condition was taken that does not hold in general: {guard.expr}")
-        if e is not sympy.true and e not in conditions and not _only_of_layout(e):
+        if e is not sympy.true and e not in conditions and not (_only_of_layout(e) and _of_torch(guard)):
             conditions.append(e)
     for symbol, named in symbols.items():
         bound = environment.var_to_range.get(symbol)
@@ -843,6 +859,12 @@ def _relations(traced: Traced, environment, symbols: dict) -> list[str]:
         if bound is not None and bound.upper.is_Integer and int(bound.upper) < 2**31 - 1:
             conditions.append(sympy.Le(named, bound.upper))
     return [to_task(c) for c in _needed(conditions, list(symbols.values()))]
+
+
+def _of_torch(guard) -> bool:
+    """Whether PyTorch's shape rules asked, rather than the function or a check in torch.nn."""
+    place = str(getattr(guard, "sloc", "")).lstrip("(")
+    return place.startswith(("_", "fx/", "utils/", "library", "functional.py")) or "cultivar_import" in place
 
 
 def _only_of_layout(e) -> bool:
@@ -963,4 +985,4 @@ def _flops(traced: Traced) -> str:
             continue
         else:
             total += out
-    return to_task(sympy.expand(total)) if total != 0 else "1"
+    return to_task(total) if total != 0 else "1"
