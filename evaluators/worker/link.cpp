@@ -207,10 +207,9 @@ tl::expected<void, LinkTrouble> WorkerLink::start(const Progress& progress) {
   LinkTrouble why = configured.error();
   if (role_ == "measure" && timed_out && !why.last.text.empty())
     why.error.message = fmt::format(
-        "the task was not ready within {:g} s. Last step: {}. Look in the reference of {} for a loop that "
-        "does not end, or "
+        "the task was not ready within {:g} s. Last step: {}. Look there for a loop that does not end, or "
         "that is too slow for the shapes in `checks` of task.yaml, and correct it\n{}",
-        options_.start_deadline_s, why.last.text, options_.task_folder.string(), why.error.message);
+        options_.start_deadline_s, why.last.text, why.error.message);
   else if (!why.last.text.empty())
     why.error.message += "\nlast progress: " + why.last.text;
   stop();

@@ -82,8 +82,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_checked_is_refused) {
        "constant"},
       {"import torch\n\ndef f(x):\n    x += 1\n    return x\n\nexample_inputs = [torch.randn(8, 8)]\n",
        "in place"},
-      {"import torch\n\ndef f(x):\n    return x\n", "example_inputs"},
-      {"def f(x:\n", "line 1"},
+      {"import torch\n\ndef f(x):\n    return x\n", "no example inputs"},
+      {"def f(x:\n", "model.py:1: "},
   };
   for (const auto& [source, said] : files) {
     const CommandResult refused = import(source, "out");
