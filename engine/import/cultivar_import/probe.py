@@ -274,12 +274,37 @@ def check_alive(runner, assignment, draws, name):
                        "inputs are.", "A kernel that computes nothing would be right; change the program or its parameters.")
 
 
+def _flat_directions(runner, tensors):
+    """Places of the inputs along which the gradient is almost zero, or whole numbers; None if there is no gradient."""
+    try:
+        with warnings.catch_warnings(), torch.enable_grad():
+            warnings.simplefilter("ignore")
+            leaves = [t.double().requires_grad_(True) if t.is_floating_point() else t for t in tensors]
+            results = [r for r in torch.utils._pytree.tree_leaves(runner.compute(*[t * 1 if t.is_floating_point() else t for t in leaves]))
+                       if r.is_floating_point() and r.requires_grad]
+            generator = torch.Generator().manual_seed(3)
+            total = sum((r * torch.randn(r.shape, generator=generator, dtype=torch.float64)).sum() / max(1e-30, float(r.detach().square().sum().sqrt()))
+                        for r in results)
+            floating = [t for t in leaves if t.is_floating_point()]
+            gradients = dict(zip((id(t) for t in floating), torch.autograd.grad(total, floating, allow_unused=True)))
+    except Exception:
+        return None
+    flat = set()
+    for k, t in enumerate(leaves):
+        g = gradients.get(id(t))
+        if g is None or not bool(g.isfinite().all()) or float((g * t.detach()).abs().sum()) < 1e-7:
+            flat.add(k)
+    return flat
+
+
 def without_influence(runner, assignment):
     """Names of the inputs on which no output depends."""
     tensors = runner.draw(assignment, 1)
     first = runner.exact(tensors)
-    idle = []
+    idle, flat = [], _flat_directions(runner, tensors)
     for k, item in enumerate(runner.inputs):
+        if flat is not None and k not in flat:
+            continue
         other = runner.draw(assignment, 1, only=item.name)
         changed = list(tensors)
         changed[k] = other[k]

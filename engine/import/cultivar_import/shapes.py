@@ -172,8 +172,21 @@ class Dimensions:
 _CONVENTION = {1: ["N"], 2: ["R", "C"], 3: ["B", "T", "C"], 4: ["B", "C", "H", "W"], 5: ["B", "C", "D", "H", "W"]}
 
 
-def analyse(compute, inputs, numbers, seconds=25):
+def analyse(compute, inputs, numbers, seconds=20):
     """Traces with a symbol for each size. Raises what the program raises under symbolic sizes."""
+    if sum(i.origin != "example" for i in inputs) <= 340:
+        try:
+            return _analyse(compute, inputs, numbers, seconds, False)
+        except TooLong:
+            pass
+        except Exception:
+            if len(inputs) < 100:
+                raise
+    return _analyse(compute, inputs, numbers, seconds, True)
+
+
+def _analyse(compute, inputs, numbers, seconds, fixed):
+    """`fixed`: parameters keep their sizes."""
     env = ShapeEnv(duck_shape=False)
     mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
     parameters = [i for i in inputs if i.origin != "example"]
@@ -184,7 +197,7 @@ def analyse(compute, inputs, numbers, seconds=25):
         for k, item in enumerate(inputs):
             row = []
             for axis, extent in enumerate(item.shape):
-                if extent <= 1 or axis in item.fixed:
+                if extent <= 1 or axis in item.fixed or (fixed and item.origin != "example"):
                     row.append(extent)
                     continue
                 if together and item.origin != "example" and extent in shared:
@@ -218,7 +231,7 @@ def analyse(compute, inputs, numbers, seconds=25):
             guard = guard.xreplace(given)
             if isinstance(guard, sympy.Eq) and guard.free_symbols and guard not in hard:
                 hard.append(guard)
-    if any(e.is_Integer and s > 1 for i, row in zip(inputs, ins) if i.origin == "example" for e, s in zip(row, i.shape)):
+    if not fixed and any(e.is_Integer and s > 1 for i, row in zip(inputs, ins) if i.origin == "example" for e, s in zip(row, i.shape)):
         made = relax(compute, inputs, numbers, ins, outs, hard)
     else:
         made = _named(inputs, ins, outs, hard, numbers)
