@@ -544,7 +544,7 @@ class Lowering:
             "struct", "for", "if", "do", "while", "else", "return", "void", "template", "operator", "default", "switch", "case",
             "i64", "exp", "log", "pow", "sqrt", "sin", "cos", "tan", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "signed", "unsigned",
         }
-        if name in reserved or re.fullmatch(r"(size|space|table|sums?|parts?)_?\d+", name) or re.fullmatch(r"[a-z]{1,2}\d*", name) and not re.fullmatch(r"[xyw]", name) or name in self.dims:
+        if name in reserved or re.fullmatch(r"(size|space|table|sums?|parts?)_?\d*|width|depth|columns|factor|best|where|left|top|end|low|high|element|half|mine|other|larger|smaller(_of)?|greater|widened|narrowed|quotient_up|floor_quotient|not_a_number|erf.*|exp.*|log.*|half|index", name) or re.fullmatch(r"[a-z]{1,2}\d*", name) and not re.fullmatch(r"[xyw]", name) or name in self.dims:
             return name + "_data"
         return name
 
@@ -910,8 +910,7 @@ class Lowering:
                 return
         if not isinstance(value, (Stored, Constant, Table)):
             costly = value.heavy > 0 or value.ops >= 4
-            is_view = operation(node) in VIEWS
-            if (uses > 1 and costly and not is_view) or value.ops > 40 or value.loads > 10:
+            if (uses > 1 and costly) or value.ops > 40 or value.loads > 10:
                 value = self.realized(value)
         self.env[node] = value
 
