@@ -1112,6 +1112,24 @@ class Lowering:
 
         return View(value, self.shape_of(node), mapping)
 
+    def op_as_strided(self, node):
+        base = node.args[0]
+        if base.op == "call_function" and operation(base) in VIEWS - SAME_ORDER:
+            raise Unsupported("as_strided of a view whose elements are not in order")
+        value = self.value(base)
+        strides = [self.e(s) for s in node.args[2]]
+        offset = self.e(node.args[3]) if len(node.args) > 3 and node.args[3] is not None else _ZERO
+        shape = self.shape_of(node)
+        old = value.shape
+        if _same(_product(shape), _product(old)) and offset == 0 and all(
+            s == 1 or _same(stride, _product(shape[n + 1:])) for n, (s, stride) in enumerate(zip(shape, strides))
+        ):
+            return self.reshape(value, shape)
+        if not isinstance(value, Stored):
+            value = self.realized(value)
+        flat_value = Stored(value.buffer, [_product(old)])
+        return View(flat_value, shape, lambda idx: [offset + sum((i * s for i, s in zip(idx, strides)), _ZERO)])
+
     def op_unfold(self, node):
         value = self.value(node.args[0])
         dim, step = node.args[1] % len(value.shape), self.e(node.args[3])
