@@ -544,7 +544,7 @@ class Lowering:
             "struct", "for", "if", "do", "while", "else", "return", "void", "template", "operator", "default", "switch", "case",
             "i64", "exp", "log", "pow", "sqrt", "sin", "cos", "tan", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "signed", "unsigned",
         }
-        if name in reserved or re.fullmatch(r"(size|space|table|sums?|parts?)_?\d+", name) or re.fullmatch(r"[a-z]{1,2}\d*", name) and not re.fullmatch(r"[xyw]", name) or name in self.dims:
+        if name in reserved or re.fullmatch(r"(size|space|table|sums?|parts?)_?\d*|width|depth|columns|factor|best|where|left|top|end|low|high|element|half|mine|other|larger|smaller(_of)?|greater|widened|narrowed|quotient_up|floor_quotient|not_a_number|erf.*|exp.*|log.*|half|index", name) or re.fullmatch(r"[a-z]{1,2}\d*", name) and not re.fullmatch(r"[xyw]", name) or name in self.dims:
             return name + "_data"
         return name
 
@@ -910,8 +910,7 @@ class Lowering:
                 return
         if not isinstance(value, (Stored, Constant, Table)):
             costly = value.heavy > 0 or value.ops >= 4
-            is_view = operation(node) in VIEWS
-            if (uses > 1 and costly and not is_view) or value.ops > 40 or value.loads > 10:
+            if (uses > 1 and costly) or value.ops > 40 or value.loads > 10:
                 value = self.realized(value)
         self.env[node] = value
 
@@ -1112,6 +1111,24 @@ class Lowering:
             return [at + down if n == a else at + up if n == b else next(rest) for n in range(len(value.shape))]
 
         return View(value, self.shape_of(node), mapping)
+
+    def op_as_strided(self, node):
+        base = node.args[0]
+        if base.op == "call_function" and operation(base) in VIEWS - SAME_ORDER:
+            raise Unsupported("as_strided of a view whose elements are not in order")
+        value = self.value(base)
+        strides = [self.e(s) for s in node.args[2]]
+        offset = self.e(node.args[3]) if len(node.args) > 3 and node.args[3] is not None else _ZERO
+        shape = self.shape_of(node)
+        old = value.shape
+        if _same(_product(shape), _product(old)) and offset == 0 and all(
+            s == 1 or _same(stride, _product(shape[n + 1:])) for n, (s, stride) in enumerate(zip(shape, strides))
+        ):
+            return self.reshape(value, shape)
+        if not isinstance(value, Stored):
+            value = self.realized(value)
+        flat_value = Stored(value.buffer, [_product(old)])
+        return View(flat_value, shape, lambda idx: [offset + sum((i * s for i, s in zip(idx, strides)), _ZERO)])
 
     def op_unfold(self, node):
         value = self.value(node.args[0])

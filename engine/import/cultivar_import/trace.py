@@ -450,10 +450,14 @@ def _layer_norm(x, normalized, weight, bias, eps):
     return y, mean, factor
 
 
+_several: list = []  # sizes of the function being traced that PyTorch refuses where they are 1
+
+
 def _batch_norm(x, weight, bias, mean, var, training, momentum, eps):
     shape = [1, -1] + [1] * (x.dim() - 2)
     if training:
         dims = [0, *range(2, x.dim())]
+        _several.append(math.prod(x.shape[d] for d in dims))
         var, mean = torch.var_mean(x, dims, correction=0, keepdim=True)
     else:
         mean, var = mean.reshape(shape), var.reshape(shape)
@@ -699,6 +703,7 @@ def _attempt(function, examples, names, dynamic: str, hint) -> Traced:
         walk(result)
         return tuple(flat)
 
+    _several.clear()
     with torch.no_grad(), mode, _plain_definitions(), enable_python_dispatcher():
         module = make_fx(
             torch.func.functionalize(run, remove="mutations"),
@@ -839,6 +844,10 @@ def _relations(traced: Traced, environment, symbols: dict) -> list[str]:
             least = node.args[2] + 1 if node.args[2] >= 0 else -node.args[2]
             if not size.is_Number and least > 1 and sympy.Ge(size, least) not in conditions:
                 conditions.append(sympy.Ge(size, least))
+    for size in _several:
+        condition = sympy.Ge(traced.expression(size), 2)
+        if condition is not sympy.true and not condition.free_symbols - set(symbols.values()):
+            conditions.append(condition)
     conditions += [sympy.Ge(size, 1) for size in sizes if not (size - 1).is_nonnegative]
     for guard in environment.guards:
         e = environment.replace(guard.expr)
