@@ -65,7 +65,7 @@ struct EvaluationConfig {
   double patience_s = 21600.0;  // how long a search without a worker waits before it ends
   double compile_deadline_s = 60.0, run_deadline_s = 10.0;
   std::string python = default_python();  // for Python programs: contenders and references
-  double prepare_deadline_s = 600.0;  // for a contender to prepare one workload
+  double prepare_deadline_s = 600.0;      // for a contender to prepare one workload
   int recycle_after = 200;
   int screening_samples = 20, max_samples = 60;
   double screening_seconds = 1.5;  // wall time per workload
