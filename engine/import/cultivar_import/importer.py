@@ -237,7 +237,7 @@ class Import:
 
         def check(assignment, seconds):
             probe.check_function(self.runner, assignment, name)
-            probe.check_alive(self.runner, assignment, max(2, min(12, int(0.5 / max(1e-4, seconds)))), name)
+            probe.check_alive(self.runner, assignment, 12 if seconds < 0.05 else 4 if seconds < 0.3 else 2, name)
 
         try:
             check(self.middle, sizes.middle_seconds)
