@@ -88,7 +88,6 @@ class Import:
             raise
         except Exception as error:
             raise self._not_running(error) from None
-        kept = [k for k in structure if not (k == "none")]
         nested = structure == "nested"
         if nested or self.booleans:
             self.flatten = self.flatten or nested
@@ -122,7 +121,6 @@ class Import:
 
     def _structure(self, compute, every):
         """Looks at what the program returns. "flat" or "nested"; refuses what no task can have."""
-        from torch._subclasses.fake_tensor import FakeTensorMode
         result = None
 
         def look(*tensors):

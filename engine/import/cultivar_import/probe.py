@@ -110,7 +110,6 @@ class Runner:
         return [self.dims.concrete(s, values) for s in self.dims.shapes]
 
     def draw(self, assignment, seed=1, fills=None, dtype=torch.float32, only=None, shapes=None):
-        generator = torch.Generator().manual_seed(seed)
         values = self.dims.values(assignment)
         tensors = []
         for k, (item, shape) in enumerate(zip(self.inputs, shapes or self.shapes(assignment))):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dimensions: which sizes of the inputs are tied, which are fixed, and how the sizes of the outputs follow from them."""
 
-import re
 import signal
 import warnings
 
@@ -43,7 +42,7 @@ def leaves(result):
 
 def fake_run(compute, inputs, shapes):
     """The shapes and dtypes of the outputs for other shapes of the inputs; raises what the program raises."""
-    with FakeTensorMode(allow_non_fake_inputs=True) as mode, warnings.catch_warnings(), torch.no_grad():
+    with FakeTensorMode(allow_non_fake_inputs=True), warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         tensors = [torch.empty(shape, dtype=torch.uint8 if i.dtype == torch.bool else i.dtype)
                    for i, shape in zip(inputs, shapes)]
@@ -290,7 +289,7 @@ def _named(inputs, ins, outs, hard, numbers):
         if e not in example:
             raise ValueError(f"a size depends on {e}, which no input has")
     taken = {i.name for i in inputs}
-    names, upper = {}, {n.upper() for n in taken}
+    names = {}
     for symbol in example:
         name = next((c for c in labels[symbol] if c), None)
         if name is None and numbers.get(example[symbol]) not in taken:
@@ -333,7 +332,6 @@ def _named(inputs, ins, outs, hard, numbers):
 
     for item, row in zip(inputs, ins):
         result.shapes.append([entry(e, item.labels[a] or f"{item.name}_{a}") for a, e in enumerate(row)])
-    letters = {5: "D", 4: "H", 3: "W"}
     for k, row in enumerate(outs):
         convention = _CONVENTION.get(len(row)) or [f"D{a}" for a in range(len(row))]
         result.outputs.append([entry(e, f"{convention[a]}_out") for a, e in enumerate(row)])

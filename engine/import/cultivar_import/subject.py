@@ -7,7 +7,6 @@ import keyword
 import os
 import re
 import shutil
-import sys
 import warnings
 
 import torch

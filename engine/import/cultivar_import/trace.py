@@ -737,7 +737,6 @@ def _attempt(function, examples, names, dynamic: str, hint) -> Traced:
 
     # Names for the free symbols.
     taken = set(names) | RESERVED
-    values: dict[sympy.Symbol, int] = {}
 
     def fresh(wish: str) -> str:
         if not wish.isidentifier() or keyword.iskeyword(wish) or (len(wish) == 1 and wish.islower()):
@@ -754,7 +753,6 @@ def _attempt(function, examples, names, dynamic: str, hint) -> Traced:
     def value_of(e) -> int:
         return int(e.xreplace({s: sympy.Integer(int(sources[s])) for s in e.free_symbols}))
 
-    pending = []  # axes of inputs whose size is an expression of other sizes
     for tensor, name in zip(fakes, names):
         wishes = list((hint or {}).get(name) or _axis_names(name, tensor.dim(), convolved.get(name)))
         for axis, size in enumerate(tensor.shape):

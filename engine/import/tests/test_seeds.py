@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Derives seeds for many functions, runs the cpu seed and compares it with PyTorch.
 
-    python seeds_test.py                    functions of this file
-    python seeds_test.py --kernelbench DIR  the problems of a checkout of KernelBench, at reduced sizes
+    python test_seeds.py                    functions of this file
+    python test_seeds.py --kernelbench DIR  the problems of a checkout of KernelBench, at reduced sizes
         [--level N] [--only SUBSTRING] [--nvcc] [--show]
 """
 
@@ -20,7 +20,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 
@@ -487,6 +486,8 @@ def main():
                 continue
             report(name, *apart(lambda: check(function, inputs, names, options.show, options.nvcc), options.limit))
     print(counts)
+    if not options.kernelbench and set(counts) - {"correct"}:
+        sys.exit(1)
 
 
 if __name__ == "__main__":
