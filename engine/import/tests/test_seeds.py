@@ -292,7 +292,7 @@ def reduced(source: str, limit: int) -> str:
     tree = ast.parse(source)
 
     def smaller(v: int, name: str) -> int:
-        if "batch" in name:
+        if name == "batch_size":
             return min(v, 3)
         top = limit
         if re.search(r"length|depth|height|width|input_shape|image_size", name):
@@ -311,8 +311,8 @@ def reduced(source: str, limit: int) -> str:
             return node
 
     for statement in tree.body:
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            statement.value = Change(statement.targets[0].id).visit(statement.value)
+        if isinstance(statement, ast.Assign):
+            statement.value = Change(ast.unparse(statement.targets[0])).visit(statement.value)
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
