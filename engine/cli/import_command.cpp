@@ -41,7 +41,7 @@ PythonFiles import_python_files() {
 // Shows the lines {"progress": ...} that the child writes, until it ends or is silent for too long; the last
 // other line, or null.
 json follow(ChildProcess& child, bool quiet) {
-  auto deadline = deadline_in(kQuietSeconds);
+  auto deadline = deadline_in(kQuietSeconds), tell = deadline_in(15.0);
   std::string pending;
   json last;
   const auto take = [&](const std::string& line) {
@@ -56,11 +56,18 @@ json follow(ChildProcess& child, bool quiet) {
   char buffer[4096];
   while (Clock::now() < deadline) {
     pollfd wait{child.output(), POLLIN, 0};
-    if (::poll(&wait, 1, 500) <= 0) continue;
+    if (::poll(&wait, 1, 500) <= 0) {
+      if (!quiet && Clock::now() >= tell) {
+        notify("still at it ({:.0f} s; ended after {:g} s without progress)\n",
+               kQuietSeconds - in_seconds(deadline - Clock::now()), kQuietSeconds);
+        tell = deadline_in(15.0);
+      }
+      continue;
+    }
     const ssize_t got = ::read(child.output(), buffer, sizeof buffer);
     if (got <= 0) break;
     pending.append(buffer, static_cast<std::size_t>(got));
-    deadline = deadline_in(kQuietSeconds);
+    deadline = deadline_in(kQuietSeconds), tell = deadline_in(15.0);
     for (std::size_t end; (end = pending.find('\n')) != std::string::npos; pending.erase(0, end + 1))
       take(pending.substr(0, end));
     if (pending.size() > (std::size_t{16} << 20)) break;
@@ -102,8 +109,11 @@ void write_search(const fs::path& folder, const Task& task, const TorchPython& p
       "gpu, holdout\n"
       "# holdout, seeds [cuda_naive].\n"
       "name: {}\ntask: .\ntarget: cpu\nworkloads: cpu_quick\n{}seeds: [naive]\n"
-      "evaluation: {{python: {}}}\nbudget: {{wall: 5m}}\n",
+      "{}evaluation: {{python: {}}}\nbudget: {{wall: 10m}}\n",
       task.name, task.workloads("cpu_holdout") == nullptr ? "" : "holdout: cpu_holdout\n",
+      fs::exists(folder / "contenders/torch_eager.py")
+          ? "contenders: [torch_eager]  # runs the file outside of the sandbox\n"
+          : "",
       python.executable.string());
   if (const auto written = write_if_missing(folder / "search.yaml", text); !written)
     throw std::runtime_error(written.error().message);
@@ -240,6 +250,10 @@ int import_command(const Arguments& arguments) {
   told["not_told_apart"] = dropped;
   output.facts(told);
   print_next_steps(output, folder, told);
+  output.line(
+      fmt::format("\nThe file runs in a sandbox, now and as the reference. Its contenders (torch_eager, "
+                  "torch_compile) run outside of "
+                  "it, as all contenders do: use them only with a file that you trust."));
   if (!dropped.empty())
     output.line(fmt::format("\nNot told apart by the checks, so no controls: {}.", fmt::join(dropped, ", ")));
   return 0;

@@ -316,6 +316,7 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
     files[(in_python ? "verify/task/" : "verify/") + file] = facts.task_files[file].get<std::string>();
   if (in_python) {
     values["reference_file"] = reference;
+    values["python"] = in_quotes(config.evaluation.python);
     files["verify/reference.cpp"] = render(launcher::python_reference_cpp, values);
     for (const auto& [file, text] : reference_python_files()) files["verify/" + file] = std::string(text);
   }

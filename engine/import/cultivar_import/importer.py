@@ -326,6 +326,8 @@ class Import:
         runner, sizes = self.runner, self.sizes
         self.smoke = self.middle
         self.slow = sizes.middle_seconds > 0.05
+        for name, least in sizes.bound_below():
+            self.assumed.append(f"{name} is at least {least}: the program does not run with less")
         self.sweep, self.stress_shapes, self.edge = sizes.checks()
         self.dtypes = probe.dtypes_of(runner, self.middle)
         self.say("rows, mistakes, stress cases")
@@ -448,8 +450,17 @@ class Import:
             ("large_positive", "positive and sixteen times as large", lambda i: {"kind": "uniform", "a": 0, "b": r3(16 * scale(i))}),
             ("small_positive", "positive and a thousandth of the usual size", lambda i: {"kind": "uniform", "a": r3(1e-4 * scale(i)),
                                                                                      "b": r3(1e-3 * scale(i))}),
+            ("offset", "a mean that is hundreds of deviations from zero", lambda i: {"kind": "normal", "a": r3(200 * scale(i)),
+                                                                                    "b": r3(scale(i))}),
             ("near_equal", "values that hardly differ", lambda i: {"kind": "normal", "a": r3(scale(i)), "b": r3(0.01 * scale(i))}),
         ]
+        cases.insert(2, cases.pop(next(k for k, case in enumerate(cases) if case[0] == "offset")))
+        if any(not d.is_floating_point for d in self.dims.output_dtypes):
+            # Which of equal values counts is the reference's choice, which a kernel cannot know.
+            cases = [case for case in cases if case[0] not in ("zeros", "identical", "equal_rows")]
+            self.to_check.append("an output of whole numbers must be the reference's: of equal values the one that PyTorch takes, so kernels "
+                                 "that take another are refused wherever values are equal; a rule for ties can be given with a "
+                                 "reference in C++ only")
         for name, about, make in cases:
             if len(found) >= (3 if self.slow else 8) or (sizes_late() and len(found) >= 3):
                 break

@@ -4,6 +4,7 @@
 import random
 import time
 
+import sympy
 import torch
 
 from .refusal import Refusal, brief
@@ -143,6 +144,31 @@ class Sizes:
                             break
         return tied
 
+    def bound_below(self):
+        """States the least size of each dimension at which the program runs, where that is not 1: [(name, least)]."""
+        found = []
+        for name in list(self.dims.free):
+            for value in (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32):
+                trial = self.fit({**self.middle, name: value})
+                if value >= self.middle[name] or self.late():
+                    break
+                if trial is None or trial[name] != value:
+                    continue
+                if self._runs(trial):
+                    break
+                found = [f for f in found if f[0] != name] + [(name, value + 1)]
+        for name, least in found:
+            self.dims.hard.append(sympy.Ge(sympy.Symbol(name, integer=True, positive=True), least))
+        return found
+
+    def _runs(self, assignment):
+        try:
+            with torch.no_grad():
+                self.runner.compute(*self.runner.draw(assignment, 1))
+            return True
+        except Exception:
+            return False
+
     def smoke(self, seconds=0.0015, elements=32768):
         """Sizes up from the base, as long as an exact run is fast."""
         now, spent = dict(self.base), self.runner.valid(self.base) or 1.0
@@ -260,23 +286,29 @@ class Sizes:
         except Exception:
             return None
 
-    def for_cpu(self, least=0.006, most=0.03):
-        """([two workloads], [one holdout]) that eager PyTorch computes in about 3 to 30 ms."""
+    def widths(self):
+        """The dimensions of parameters and buffers: a model has them at its example's sizes only."""
+        return {d for item, row in zip(self.runner.inputs, self.dims.shapes) if item.origin != "example" for d in row if isinstance(d, str)}
+
+    def for_cpu(self, least=0.03, most=0.12):
+        """([two workloads], [one holdout]) that eager PyTorch computes in about 30 to 120 ms, so that a kernel that is ten times
+        as fast still takes longer than the shortest runs that are timed."""
         threads = torch.get_num_threads()
         torch.set_num_threads(2)
         try:
+            widths = self.widths()
             best = self._search(least, most)
             others = []
             for turn in range(12):
                 trial = self.fit({n: max(1, round(v * self.chance.choice((0.63, 0.81, 1.0, 1.27)))) | (turn % 2)
-                                  if v > 16 else v for n, v in best.items()})
+                                  if v > 16 and n not in widths else v for n, v in best.items()})
                 if trial is not None and self._key(trial) not in {self._key(o) for o in others + [best]}:
                     spent = self._eager(trial)
                     if spent is not None and spent < 2 * most:
                         others.append(trial)
                 if len(others) == 2 or (self.late() and others):
                     break
-            for name in best:  # a size that differs at least in one dimension
+            for name in sorted(best, key=lambda n: n in widths):  # a size that differs at least in one dimension
                 for step in (1, 2, 3, 4):
                     trial = self.fit({**best, name: best[name] + step})
                     if len(others) < 2 and trial is not None and self._key(trial) not in {self._key(o) for o in others + [best]} and \
@@ -288,7 +320,10 @@ class Sizes:
 
     def _search(self, least, most):
         low, high = 0.0, 1.0
-        best = dict(self.middle)
+        widths = self.widths()
+        best = self.fit({n: self.example[n] if n in widths else v for n, v in self.middle.items()})
+        if best is None or (self._eager(best) or 1.0) > most:  # the widths alone take too long
+            best, widths = dict(self.middle), set()
         spent = self._eager(best) or 1.0
         for _ in range(7):
             if least <= spent <= most or self.late():
@@ -296,7 +331,8 @@ class Sizes:
             if spent > 4 * most and low == 0.0 and high == 1.0:
                 return best
             middle = (low + high) / 2
-            trial = self.scaled(middle)
+            trial = self.fit({n: self.example[n] if n in widths else round(v * (self.example[n] / v) ** middle)
+                              for n, v in self.middle.items()})
             took = self._eager(trial) if trial else None
             if took is None or took > most:
                 high = middle
@@ -305,7 +341,7 @@ class Sizes:
         for _ in range(10):  # beyond the example's sizes
             if spent >= least or self.late():
                 break
-            name = next(iter(best))
+            name = next((n for n in best if n not in widths), next(iter(best)))
             trial = self.fit({**best, name: best[name] * 2})
             took = self._eager(trial) if trial else None
             if took is None or took > most:

@@ -172,6 +172,12 @@ class Subject:
     def _callable(self):
         return self.module.forward if self.module is not None else self.source.program
 
+    def _parameters(self):
+        try:
+            return list(inspect.signature(self._callable()).parameters.values())
+        except (TypeError, ValueError):
+            return []
+
     def _argument_names(self, count):
         names, spare = [], None
         try:
@@ -226,8 +232,9 @@ class Subject:
         if keywords is not None:
             order = [n for n in self._argument_names(0) if n in keywords]
             if set(order) != set(names):
-                raise Refusal(f"The example inputs name {', '.join(n for n in names if n not in order)}, which is no argument.",
-                              f"The arguments are {', '.join(self._argument_names(0))}.")
+                raise Refusal(f"The example inputs name {', '.join(n for n in names if n not in order)}, which is no positional argument.",
+                              f"The positional arguments are {', '.join(self._argument_names(0))}. Give an argument that is only a "
+                              "keyword its value as a default.")
             values, names = [keywords[n] for n in order], order
         if len(names) < len(values):
             raise Refusal(f"There are {len(values)} example inputs, but {self.source.name} takes {len(names)} arguments.",
@@ -249,6 +256,11 @@ class Subject:
                                             labels=getattr(value, "_cultivar_labels", None)))
             else:
                 self.arguments.append((name, value))
+        for p in self._parameters():  # what the example leaves open has its default, for good
+            if p.name not in names and p.default is not p.empty and not isinstance(p.default, torch.Tensor):
+                self.notes.append(f"{p.name} is {p.default!r}, its default: another value is another task (name it in the example inputs)")
+        for name, value in (a for a in self.arguments if isinstance(a, tuple)):
+            self.notes.append(f"{name} is {value!r}, as in the example inputs: another value is another task")
         if not any(isinstance(a, Input) for a in self.arguments):
             raise Refusal("None of the example inputs is a tensor.", "A task needs at least one input tensor.")
 
