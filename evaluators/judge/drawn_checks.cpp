@@ -112,7 +112,7 @@ std::vector<Workload> draw_unknown_assignments(const Task& task, const Variant& 
   std::vector<Focus> foci = foci_of(task, variant, derive_seed(seed, "foci"));
   // A special case is compiled at its number only.
   std::set<std::pair<std::string, double>> seen;
-  std::ranges::stable_partition(foci, [&](const Focus& focus) {
+  std::stable_partition(foci.begin(), foci.end(), [&](const Focus& focus) {
     return focus.compared && focus.relation == Focus::Relation::none &&
            std::ranges::count(variant.manifest.specialize, focus.name) > 0 &&
            seen.emplace(focus.name, focus.value).second;

@@ -29,12 +29,12 @@ struct ServiceOptions {
       architecture;  // the architecture to compile for, such as "sm_90a"; empty: the target's usual one
   int cores = 2;     // where kernels run on the host; 0: all. The quick workloads are sized for two
   int compile_workers = 1;
-  double compile_deadline_s = 60.0;   // for one variant and one assignment of its macros
-  double run_deadline_s = 10.0;       // for one launch of a variant's whole plan
+  double compile_deadline_s = 60.0;       // for one variant and one assignment of its macros
+  double run_deadline_s = 10.0;           // for one launch of a variant's whole plan
   std::string python = default_python();  // for Python programs: contenders and references
-  double prepare_deadline_s = 600.0;  // for a contender to prepare one workload
-  double start_deadline_s = 120.0;    // for a worker to get ready: the oracle is built
-  int recycle_after = 200;            // evaluations before a worker is replaced even without a fault
+  double prepare_deadline_s = 600.0;      // for a contender to prepare one workload
+  double start_deadline_s = 120.0;        // for a worker to get ready: the oracle is built
+  int recycle_after = 200;                // evaluations before a worker is replaced even without a fault
 };
 
 // Thread-safe: up to `compile_workers` callers are served at once; others wait.

@@ -83,7 +83,8 @@ double apart(const Task& task, const RowLayout& layout, const std::vector<double
 BOOST_FIXTURE_TEST_SUITE(python_reference, PythonTasks, *boost::unit_test::precondition(pytorch_2_is_here))
 
 BOOST_AUTO_TEST_CASE(computes_and_permits_what_the_reference_in_cpp_does) {
-  for (const char* name : {"softmax", "layernorm", "rmsnorm", "cross_entropy", "rope", "matmul", "attention_forward"}) {
+  for (const char* name :
+       {"softmax", "layernorm", "rmsnorm", "cross_entropy", "rope", "matmul", "attention_forward"}) {
     const Task own = load_task(source_folder() / "configs/tasks" / name), other = task(name);
     const auto cpp = open_reference(own, folder / "cache"), python = open(other);
     BOOST_REQUIRE_MESSAGE(cpp, cpp.error().message);
