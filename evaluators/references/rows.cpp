@@ -61,7 +61,8 @@ RowLayout::RowLayout(const Task& task, const Workload& workload) {
     }
   }
   // The task's own rows come first.
-  std::ranges::stable_partition(groups_, [&](const RowGroup& group) { return group.names == task.rows; });
+  std::stable_partition(groups_.begin(), groups_.end(),
+                        [&](const RowGroup& group) { return group.names == task.rows; });
   for (std::size_t t = 0; t < task.tensors.size(); ++t) {
     const TensorSpec& spec = task.tensors[t];
     if (spec.role != Role::output) continue;
