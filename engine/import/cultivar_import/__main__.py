@@ -49,7 +49,7 @@ def main():
     say = (lambda text: write(progress=text)) if write else None
     if options.kernelbench:
         from .kernelbench import import_all
-        return import_all(options)
+        return import_all(options, write)
     if not options.file:
         print("Name a file: FILE.py or FILE.py:NAME.", file=sys.stderr)
         return 1

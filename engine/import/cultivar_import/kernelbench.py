@@ -95,16 +95,17 @@ def _warm():
         pass
 
 
-def import_all(options):
+def import_all(options, write=None):
+    """`write`: receives progress and the result in place of the terminal (__main__.json_lines)."""
+    say = (lambda text: write(progress=text)) if write else (lambda text: print(text, file=sys.stderr, flush=True))
     try:
         numbers = wanted(options.problems)
     except ValueError:
-        print(f"--problems {options.problems} is no list such as 1-100 or 1,5,7-9.")
-        return 1
+        return _refuse(write, f"--problems {options.problems} is no list such as 1-100 or 1,5,7-9.")
     problems = problems_of(options.kernelbench, options.level, numbers)
     if not problems:
-        print(f"{options.kernelbench} has no such problems of level {options.level}. Give the folder that contains KernelBench/level1.")
-        return 1
+        return _refuse(write, f"{options.kernelbench} has no such problems of level {options.level}. Give the folder that contains "
+                              "KernelBench/level1.")
     os.makedirs(options.out, exist_ok=True)
     sys.dont_write_bytecode = True
     import torch  # before the forks: reading it takes seconds
@@ -160,17 +161,23 @@ def import_all(options):
                 shutil.rmtree(out, ignore_errors=True)
             result.update(number=number, file=os.path.basename(path), folder=name)
             results[number] = result
-            print(f"{options.level}/{number}: {'task ' + name if 'task' in result else 'refused: ' + result['refused']} "
-                  f"({result['seconds']} s)", file=sys.stderr, flush=True)
+            say(f"{options.level}/{number}: {'task ' + name if 'task' in result else 'refused: ' + result['refused']} "
+                f"({result['seconds']} s)")
     total = time.perf_counter() - begin
     _write(options, results, total)
     tasks = sum("task" in r for r in results.values())
-    if options.json:
-        print(json.dumps([results[k] for k in sorted(results)]))
-    else:
-        print(f"Level {options.level}: {len(results)} problems, {tasks} tasks, {len(results) - tasks} refused, {total:.0f} s. "
+    report = (f"Level {options.level}: {len(results)} problems, {tasks} tasks, {len(results) - tasks} refused, {total:.0f} s. "
               f"Table: {os.path.join(options.out, 'table.md')}")
+    if write:
+        write(report=report, problems=[results[k] for k in sorted(results)])
+    else:
+        print(json.dumps([results[k] for k in sorted(results)]) if options.json else report)
     return 0
+
+
+def _refuse(write, why):
+    write(refused=why, remedy="") if write else print(why)
+    return 1
 
 
 def _write(options, results, total):
