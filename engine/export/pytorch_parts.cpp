@@ -54,15 +54,17 @@ std::string in_python(const std::optional<Expression>& fallback) {
   return text;
 }
 
+// Whether the shape of an input tells the dimension.
+bool an_input_has(const Task& task, const Dimension& dimension) {
+  return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
+    return tensor.role == Role::input && std::ranges::count(tensor.shape, dimension.name) > 0;
+  });
+}
+
 std::vector<Number> numbers_of(const Task& task) {
   std::vector<Number> numbers;
   for (const Dimension& dimension : task.dimensions) {
-    const auto tells = [&](const TensorSpec& tensor) {
-      return tensor.role == Role::input &&
-             std::find(tensor.shape.begin(), tensor.shape.end(), dimension.name) != tensor.shape.end();
-    };
-    if (std::none_of(task.tensors.begin(), task.tensors.end(), tells) &&
-        in_python(dimension.fallback).empty())
+    if (!an_input_has(task, dimension) && in_python(dimension.fallback).empty())
       numbers.push_back({dimension.name, "int", dimension.about, true, false});
   }
   for (const Parameter& parameter : task.parameters)
@@ -90,11 +92,7 @@ std::string prose(const std::string& words) {
 std::string following(const Task& task) {
   std::string text;
   for (const Dimension& dimension : task.dimensions) {
-    const auto tells = [&](const TensorSpec& tensor) {
-      return tensor.role == Role::input && std::ranges::count(tensor.shape, dimension.name) > 0;
-    };
-    if (const std::string how = in_python(dimension.fallback);
-        !how.empty() && std::ranges::none_of(task.tensors, tells))
+    if (const std::string how = in_python(dimension.fallback); !how.empty() && !an_input_has(task, dimension))
       text += fmt::format("(\"{}\", lambda n: {}), ", dimension.name, how);
   }
   return text;

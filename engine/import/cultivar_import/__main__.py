@@ -19,7 +19,6 @@ def parser():
     made.add_argument("file", nargs="?", metavar="FILE.py[:NAME]", help="the file, and the function or class in it")
     made.add_argument("--out", required=True, help="the folder of the new task (or of all tasks of a KernelBench)")
     made.add_argument("--name", help="the name of the task")
-    made.add_argument("--reduced", action="store_true", help="probe only, without the search for timed sizes")
     made.add_argument("--json", action="store_true", help="the summary as JSON")
     made.add_argument("--lines", action="store_true", help="for the command that starts this: JSON lines with progress and result")
     made.add_argument("--memory-factor", type=float, default=1.0, help="timed sizes need this share of the example's memory")
@@ -66,7 +65,7 @@ def main():
         import torch
         torch.set_num_threads(max(1, min(2, os.cpu_count() or 1)))
         from .importer import Import
-        done = Import(path, name, options.out, options.name, options.reduced, options.memory_factor, say).run()
+        done = Import(path, name, options.out, options.name, options.memory_factor, say).run()
     except Refusal as refusal:
         reason, remedy = refusal.reason, refusal.remedy
     except (MemoryError, RecursionError) as error:

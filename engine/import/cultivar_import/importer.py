@@ -21,10 +21,10 @@ SERIOUS = ("without_", "biasless_", "cut_", "fp8_")
 
 
 class Import:
-    def __init__(self, file, program=None, out=None, name=None, reduced=False, memory_factor=1.0, say=None, seconds=30.0, training=None):
+    def __init__(self, file, program=None, out=None, name=None, memory_factor=1.0, say=None, seconds=30.0, training=None):
         self.say = say or (lambda text: print(text, file=sys.stderr, flush=True))
         self.begin = time.perf_counter()
-        self.file, self.out, self.memory_factor, self.reduced = file, out, memory_factor, reduced
+        self.file, self.out, self.memory_factor = file, out, memory_factor
         self.assumed, self.to_check, self.seconds = [], [], seconds
         self.say(f"reading {file}")
         self.source = Source(file, program)
