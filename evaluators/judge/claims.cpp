@@ -88,7 +88,82 @@ bool claims_its_surroundings(const Task& task, const Variant& variant, const Wor
   return true;
 }
 
+// A part of a text: [begin, end).
+struct Span {
+  std::size_t begin = 0, end = 0;
+};
+
+// Splits at an operator of two characters that stands in no parentheses.
+std::vector<Span> split(std::string_view text, Span part, std::string_view at) {
+  std::vector<Span> parts;
+  int depth = 0;
+  std::size_t begin = part.begin;
+  for (std::size_t i = part.begin; i < part.end; ++i) {
+    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+    if (depth != 0 || i + at.size() > part.end || text.substr(i, at.size()) != at) continue;
+    parts.push_back({begin, i});
+    begin = i + at.size();
+  }
+  parts.push_back({begin, part.end});
+  return parts;
+}
+
+Span trimmed(std::string_view text, Span part) {
+  while (part.begin < part.end && text[part.begin] == ' ') ++part.begin;
+  while (part.begin < part.end && text[part.end - 1] == ' ') --part.end;
+  return part;
+}
+
+// All groups of alternatives, from the outermost in.
+void alternatives_in(std::string_view text, Span part, std::vector<std::vector<Span>>& groups) {
+  const std::vector<Span> alternatives = split(text, part, "||");
+  if (alternatives.size() > 1) groups.push_back(alternatives);
+  for (const Span& alternative : alternatives)
+    for (const Span& each : split(text, alternative, "&&")) {
+      const Span all = trimmed(text, each);
+      if (all.end - all.begin < 2 || text[all.begin] != '(' || text[all.end - 1] != ')') continue;
+      const Span inside{all.begin + 1, all.end - 1};
+      // `(a) + (b)` is no group in parentheses.
+      int depth = 0;
+      bool closes = false;
+      for (std::size_t i = inside.begin; i < inside.end; ++i) {
+        depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+        closes |= depth < 0;
+      }
+      if (!closes) alternatives_in(text, inside, groups);
+    }
+}
+
 }  // namespace
+
+std::vector<ClaimedAlternative> alternatives_beyond(const Task& task, const Variant& variant,
+                                                    std::span<const Workload> shapes) {
+  std::vector<ClaimedAlternative> beyond;
+  if (!variant.manifest.requires_) return beyond;
+  const std::string& text = variant.manifest.requires_->text();
+  std::vector<std::vector<Span>> groups;
+  alternatives_in(text, {0, text.size()}, groups);
+  for (const std::vector<Span>& group : groups)
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const std::size_t begin = group.front().begin, end = group.back().end;
+      const std::string before = text.substr(0, begin), after = text.substr(end);
+      // A comma of a function's arguments, or the like, makes no expression.
+      Expected<Expression> only =
+          Expression::parse(before + text.substr(group[i].begin, group[i].end - group[i].begin) + after);
+      if (!only) continue;
+      ClaimedAlternative alternative{variant, {}, {}};
+      alternative.only.manifest.requires_ = std::move(*only);
+      if (std::ranges::any_of(shapes, [&](const Workload& w) { return claims(alternative.only, task, w); }))
+        continue;
+      const Span own = trimmed(text, group[i]);
+      alternative.text = text.substr(own.begin, own.end - own.begin);
+      // With the operator before it, or behind the first one.
+      alternative.narrowed = i == 0 ? before + text.substr(trimmed(text, group[1]).begin)
+                                    : text.substr(0, trimmed(text, group[i - 1]).end) + text.substr(own.end);
+      beyond.push_back(std::move(alternative));
+    }
+  return beyond;
+}
 
 std::optional<Workload> singled_out(const Task& task, const Variant& variant,
                                     std::span<const Workload> listed, std::uint64_t seed) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "evaluators/judge/requests.hpp"
@@ -24,5 +25,15 @@ std::optional<Workload> singled_out(const Task&, const Variant&, std::span<const
 // singles none out. nullopt: it may claim what it claims. Takes up to some tens of milliseconds.
 std::optional<Evaluation> claim_trouble(const Task&, const Variant&, const std::vector<Workload>& workloads,
                                         std::uint64_t seed);
+
+// One of the alternatives that `requires` joins with || (under && and in parentheses, too).
+struct ClaimedAlternative {
+  Variant only;          // the variant with a `requires` in which it is the only one of its alternatives
+  std::string text;      // as the manifest states it
+  std::string narrowed;  // the whole of `requires` without it
+};
+// The alternatives that hold on none of these shapes. What no check shows right must not be claimed.
+std::vector<ClaimedAlternative> alternatives_beyond(const Task&, const Variant&,
+                                                    std::span<const Workload> shapes);
 
 }  // namespace cultivar

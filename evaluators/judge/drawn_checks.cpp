@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "evaluators/judge/claims.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/judge/shrinking.hpp"
 #include "evaluators/system/clock.hpp"
@@ -23,6 +24,8 @@ namespace {
 constexpr int kFewIllegal = 10, kLeastClaimed = 8;
 // Shapes at a focus are small enough for hundreds of them to take seconds, or a few times as large.
 constexpr ShapeLimits kFocused{3e7, 0x1p22}, kMedium{2e8, 0x1p25};
+// And where `requires` claims what no smaller shape has.
+constexpr ShapeLimits kLargest{2e10, 0x1p30};
 // From here on a dimension may need a medium size.
 constexpr double kLargeFocus = 0x1p15;
 // How much more a shape may cost than the stress shapes, to have the macros of a specialisation.
@@ -76,6 +79,38 @@ std::vector<CheckValues> all_values(const Task& task, const Workload& shape, std
   return all;
 }
 
+// For each alternative of `requires` that holds on none of `reached`, up to two usable shapes on which it
+// does. The alternatives for which none was found go to `unreached`.
+std::vector<Workload> draw_alternatives(const Task& task, const Variant& variant,
+                                        std::span<const Workload> reached, std::span<const Focus> foci,
+                                        std::uint64_t seed,
+                                        const std::function<bool(const Workload&)>& usable,
+                                        std::vector<ClaimedAlternative>* unreached) {
+  std::vector<Workload> drawn;
+  const std::vector<Workload> listed = listed_shapes(task, variant.manifest.target);
+  for (ClaimedAlternative& alternative : alternatives_beyond(task, variant, reached)) {
+    std::vector<Workload> own;
+    for (const Workload& w : listed)
+      if (own.size() < 2 && claims(alternative.only, task, w) && usable(w)) own.push_back(w);
+    // Its own numbers first: they are few among those of the source.
+    std::vector<Focus> first;
+    for (const std::int64_t number : literals_in(alternative.text))
+      for (const Dimension& d : task.dimensions)
+        for (const double offset : {0.0, 1.0, -1.0})
+          first.push_back(
+              {d.name, std::max(1.0, static_cast<double>(number) + offset), Focus::Relation::none, {}, true});
+    std::ranges::copy(foci, std::back_inserter(first));
+    for (const ShapeLimits& limits : {kMedium, kLargest}) {
+      if (!own.empty()) break;
+      own = draw_focused_shapes(task, alternative.only, listed, limits, first, 2, seed, usable);
+      if (own.empty()) own = draw_shapes(task, alternative.only, listed, limits, 2, seed, usable);
+    }
+    if (own.empty() && unreached != nullptr) unreached->push_back(std::move(alternative));
+    std::ranges::copy(own, std::back_inserter(drawn));
+  }
+  return drawn;
+}
+
 }  // namespace
 
 bool applies(const Task& task, const StressCase& stress, const Workload& workload) {
@@ -118,6 +153,9 @@ std::vector<Workload> draw_unknown_assignments(const Task& task, const Variant& 
            seen.emplace(focus.name, focus.value).second;
   });
   if (foci.size() > 8 * kDrawnAssignments) foci.resize(8 * kDrawnAssignments);
+  std::vector<Workload> reached = every_claimed_shape(task, variant);
+  std::erase_if(reached, unknown);
+  add(draw_alternatives(task, variant, reached, foci, derive_seed(seed, "alternatives"), unknown, nullptr));
   add(draw_focused_shapes(task, variant, around, kMedium, foci, kFocusedAssignments, seed, unknown));
   add(draw_shapes(task, variant, around, limits_of(task, around, 1.0), kDrawnAssignments, seed, unknown));
   return drawn;
@@ -235,6 +273,27 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
                      "needs, such as multiples of a tile, not which shapes it was tried on.\n");
 
   std::vector<DrawnRun> drawn, later;
+  std::vector<Workload> alternatives;
+  if (confirming) {
+    std::vector<Workload> reached = every_claimed_shape(task, variant);
+    std::erase_if(reached, [&](const Workload& w) { return !runs(w); });
+    for (const auto* all : {&timed, &exactly, &shapes}) std::ranges::copy(*all, std::back_inserter(reached));
+    std::vector<ClaimedAlternative> unreached;
+    alternatives =
+        draw_alternatives(task, variant, reached, foci_of(task, variant, derive_seed(seed, "foci")),
+                          derive_seed(seed, "alternatives"), runs, &unreached);
+    if (!unreached.empty())
+      return rejection(
+          Stage::lint, fmt::format("`requires` claims what no check reaches: {}", unreached.front().text),
+          fmt::format(
+              "`requires: \"{}\"` holds where {}, but of all shapes that are checked, listed or drawn, "
+              "none is such a one. Narrow it to \"{}\".\n",
+              variant.manifest.requires_->text(), unreached.front().text, unreached.front().narrowed));
+  }
+  for (std::size_t i = 0; i < alternatives.size(); ++i)
+    for (const CheckValues& each :
+         all_values(task, alternatives[i], derive_seed(seed, "alternative values", i)))
+      drawn.push_back({alternatives[i], each, derive_seed(seed, "alternative", drawn.size())});
   if (confirming)
     for (const Workload& shape : draw_large_counts(task, variant, timed, derive_seed(seed, "counts"), runs))
       drawn.push_back({shape, {.drawn_shape = true}, derive_seed(seed, "count", drawn.size())});

@@ -444,16 +444,21 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
       for (const std::int64_t number : numbers.compared)
         if (number <= 64) first.push_back({name, static_cast<double>(number), Focus::Relation::times, of});
     }
-  // Dimensions over which outputs only sum do not grow: permitted errors may grow with them.
-  constexpr double kMostSummed = 4.0;  // times the greatest listed
+  // Dimensions over which outputs sum grow little: the rounding of long sums is not what a task permits.
+  constexpr double kSummedByAll = 4.0, kSummedBySome = 16.0;  // times the greatest listed
   std::map<std::string, double> most;
-  for (const std::string& name : dimensions)
-    if (std::ranges::none_of(task.tensors, [&](const TensorSpec& tensor) {
-          return tensor.role == Role::output && std::ranges::count(tensor.shape, name) > 0;
-        }))
-      for_each_listed(task, [&](const Workload& w) {
-        most[name] = std::max(most[name], kMostSummed * w.values.at(name));
-      });
+  for (const std::string& name : dimensions) {
+    const auto sums = [&](const TensorSpec& tensor) {
+      return tensor.role == Role::output && std::ranges::count(tensor.shape, name) == 0;
+    };
+    const auto keeps = [&](const TensorSpec& tensor) {
+      return tensor.role == Role::output && std::ranges::count(tensor.shape, name) > 0;
+    };
+    if (std::ranges::none_of(task.tensors, sums)) continue;
+    const double times = std::ranges::any_of(task.tensors, keeps) ? kSummedBySome : kSummedByAll;
+    for_each_listed(task,
+                    [&](const Workload& w) { most[name] = std::max(most[name], times * w.values.at(name)); });
+  }
   const auto too_long = [&](const Focus& focus) {
     const auto longest = [&](const std::string& name) {
       const auto found = most.find(name);

@@ -120,11 +120,11 @@ part() {
 failed=0
 [ $# -gt 0 ] || set -- softmax cross_entropy softmax_speed cross_entropy_speed stages needle
 for each in "$@"; do
-  began=$(date +%s) code=0
-  part "$each" >"$out/$each.txt" 2>&1 </dev/null || code=$?
+  began=$(date +%s) ended=0
+  part "$each" >"$out/$each.txt" 2>&1 </dev/null || ended=$?
   # An undecided comparison has its own exit code; its figures count.
-  case $each in *speed) ;; *) [ $code -eq 0 ] || failed=1 ;; esac
-  echo "== $each: exit code $code, $(($(date +%s) - began)) s" && grep -av '^compiling' "$out/$each.txt"
+  case $each in *speed) ;; *) [ $ended -eq 0 ] || failed=1 ;; esac
+  echo "== $each: exit code $ended, $(($(date +%s) - began)) s" && grep -av '^compiling' "$out/$each.txt"
 done
 rm -f "$out/.json" "$out/.log"
 exit $failed

@@ -114,4 +114,24 @@ BOOST_AUTO_TEST_CASE(requires_has_a_value_on_every_listed_shape) {
   BOOST_TEST(trouble("R != 3001").find("singles out R3001_C1333") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(alternatives_that_no_shape_reaches_are_named_with_what_is_left_without_them) {
+  const Task task = load_task(kTasks + "attention_forward");
+  const std::vector<Workload> shapes = task.workloads("cpu_quick")->workloads;  // heads of 64, f32
+  const auto beyond = [&](const std::string& claim) {
+    std::string words;
+    for (const ClaimedAlternative& each : alternatives_beyond(task, claiming(task, claim), shapes))
+      words += each.text + " -> " + each.narrowed + "; ";
+    return words;
+  };
+  BOOST_TEST(beyond("dtype == f32") == "");
+  BOOST_TEST(beyond("D == 64 || D == 72") == "D == 72 -> D == 64; ");
+  BOOST_TEST(beyond("D == 72 || D == 64") == "D == 72 -> D == 64; ");
+  BOOST_TEST(beyond("dtype == f32 && (D == 64 || D == 72 || D == 96) && H > 0") ==
+             "D == 72 -> dtype == f32 && (D == 64 || D == 96) && H > 0; "
+             "D == 96 -> dtype == f32 && (D == 64 || D == 72) && H > 0; ");
+  BOOST_TEST(beyond("D == 64 && (causal || !causal && S_q > 0)") == "");
+  BOOST_TEST(beyond("(D == 64) + 0 * (B) || min(D, 72 * 2) == 72") ==
+             "min(D, 72 * 2) == 72 -> (D == 64) + 0 * (B); ");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

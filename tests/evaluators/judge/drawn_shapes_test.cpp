@@ -273,4 +273,17 @@ BOOST_AUTO_TEST_CASE(a_dimension_over_which_an_output_sums_does_not_grow) {
   BOOST_TEST(far_dimensions(task).empty());
 }
 
+BOOST_AUTO_TEST_CASE(sums_that_only_some_outputs_form_do_not_grow_without_end) {
+  // dk and dv are sums over the query heads of a group.
+  const Task task = load_task(kTasks + "attention_backward");
+  double most = 0.0, drawn = 0.0;
+  for (const char* target : {"cpu", "cuda"})
+    for (const Workload& w : listed_shapes(task, target_named(target)))
+      most = std::max(most, w.values.at("H"));
+  for (const Focus& f : foci_of(task, claiming(task, "dtype == f32"), 1))
+    if (f.name == "H" && f.relation == Focus::Relation::none) drawn = std::max(drawn, f.value);
+  BOOST_TEST(drawn > most);
+  BOOST_TEST(drawn <= 16.0 * most);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
