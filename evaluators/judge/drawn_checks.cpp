@@ -277,7 +277,10 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
   if (confirming) {
     std::vector<Workload> reached = every_claimed_shape(task, variant);
     std::erase_if(reached, [&](const Workload& w) { return !runs(w); });
-    for (const auto* all : {&timed, &exactly, &shapes}) std::ranges::copy(*all, std::back_inserter(reached));
+    for (const std::span<const Workload> all :
+         {std::span<const Workload>(timed), std::span<const Workload>(exactly),
+          std::span<const Workload>(shapes)})
+      std::ranges::copy(all, std::back_inserter(reached));
     std::vector<ClaimedAlternative> unreached;
     alternatives =
         draw_alternatives(task, variant, reached, foci_of(task, variant, derive_seed(seed, "foci")),
