@@ -89,9 +89,12 @@ std::vector<Workload> draw_alternatives(const Task& task, const Variant& variant
   std::vector<Workload> drawn;
   const std::vector<Workload> listed = listed_shapes(task, variant.manifest.target);
   for (ClaimedAlternative& alternative : alternatives_beyond(task, variant, reached)) {
+    const std::function<bool(const Workload&)> holds = [&](const Workload& w) {
+      return claims(alternative.only, task, w) && usable(w);
+    };
     std::vector<Workload> own;
     for (const Workload& w : listed)
-      if (own.size() < 2 && claims(alternative.only, task, w) && usable(w)) own.push_back(w);
+      if (own.size() < 2 && holds(w)) own.push_back(w);
     // Its own numbers first: they are few among those of the source.
     std::vector<Focus> first;
     for (const std::int64_t number : literals_in(alternative.text))
@@ -102,8 +105,8 @@ std::vector<Workload> draw_alternatives(const Task& task, const Variant& variant
     std::ranges::copy(foci, std::back_inserter(first));
     for (const ShapeLimits& limits : {kMedium, kLargest}) {
       if (!own.empty()) break;
-      own = draw_focused_shapes(task, alternative.only, listed, limits, first, 2, seed, usable);
-      if (own.empty()) own = draw_shapes(task, alternative.only, listed, limits, 2, seed, usable);
+      own = draw_focused_shapes(task, alternative.only, listed, limits, first, 2, seed, holds);
+      if (own.empty()) own = draw_shapes(task, alternative.only, listed, limits, 2, seed, holds);
     }
     if (own.empty() && unreached != nullptr) unreached->push_back(std::move(alternative));
     std::ranges::copy(own, std::back_inserter(drawn));

@@ -124,6 +124,8 @@ BOOST_AUTO_TEST_CASE(alternatives_that_no_shape_reaches_are_named_with_what_is_l
     return words;
   };
   BOOST_TEST(beyond("dtype == f32") == "");
+  BOOST_TEST(beyond("dtype == f32 && (H < 100000 || H == 77777777777)") ==
+             "H == 77777777777 -> dtype == f32 && (H < 100000); ");
   BOOST_TEST(beyond("D == 64 || D == 72") == "D == 72 -> D == 64; ");
   BOOST_TEST(beyond("D == 72 || D == 64") == "D == 72 -> D == 64; ");
   BOOST_TEST(beyond("dtype == f32 && (D == 64 || D == 72 || D == 96) && H > 0") ==
