@@ -114,6 +114,30 @@ std::vector<Workload> draw_alternatives(const Task& task, const Variant& variant
   return drawn;
 }
 
+// One shape for each dimension that is about as long as the longest listed, up to four times, with the others
+// as small as possible: what is left out of each element may only show in a sum over many.
+std::vector<Workload> draw_longest(const Task& task, const Variant& variant, std::span<const Workload> around,
+                                   std::uint64_t seed, const std::function<bool(const Workload&)>& usable) {
+  std::vector<Workload> drawn;
+  const std::vector<Workload> listed = listed_shapes(task, variant.manifest.target);
+  for (const Dimension& d : task.dimensions) {
+    double greatest = 1.0;
+    for (const Workload& w : listed) greatest = std::max(greatest, w.values.at(d.name));
+    std::vector<Focus> foci;
+    for (const double factor : {4.0, 1.0, 0.25})
+      foci.push_back({d.name,
+                      std::max(1.0, std::round(factor * greatest)),
+                      Focus::Relation::none,
+                      {},
+                      true,
+                      Focus::Others::least});
+    std::ranges::move(
+        draw_focused_shapes(task, variant, around, kMedium, foci, 1, derive_seed(seed, d.name), usable),
+        std::back_inserter(drawn));
+  }
+  return drawn;
+}
+
 }  // namespace
 
 bool applies(const Task& task, const StressCase& stress, const Workload& workload) {
@@ -276,7 +300,7 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
                      "needs, such as multiples of a tile, not which shapes it was tried on.\n");
 
   std::vector<DrawnRun> drawn, later;
-  std::vector<Workload> alternatives;
+  std::vector<Workload> thorough;
   if (confirming) {
     std::vector<Workload> reached = every_claimed_shape(task, variant);
     std::erase_if(reached, [&](const Workload& w) { return !runs(w); });
@@ -285,9 +309,8 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
           std::span<const Workload>(shapes)})
       std::ranges::copy(all, std::back_inserter(reached));
     std::vector<ClaimedAlternative> unreached;
-    alternatives =
-        draw_alternatives(task, variant, reached, foci_of(task, variant, derive_seed(seed, "foci")),
-                          derive_seed(seed, "alternatives"), runs, &unreached);
+    thorough = draw_alternatives(task, variant, reached, foci_of(task, variant, derive_seed(seed, "foci")),
+                                 derive_seed(seed, "alternatives"), runs, &unreached);
     if (!unreached.empty())
       return rejection(
           Stage::lint, fmt::format("`requires` claims what no check reaches: {}", unreached.front().text),
@@ -296,10 +319,12 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
               "none is such a one. Narrow it to \"{}\".\n",
               variant.manifest.requires_->text(), unreached.front().text, unreached.front().narrowed));
   }
-  for (std::size_t i = 0; i < alternatives.size(); ++i)
-    for (const CheckValues& each :
-         all_values(task, alternatives[i], derive_seed(seed, "alternative values", i)))
-      drawn.push_back({alternatives[i], each, derive_seed(seed, "alternative", drawn.size())});
+  if (confirming)
+    std::ranges::move(draw_longest(task, variant, around, derive_seed(seed, "longest"), runs),
+                      std::back_inserter(thorough));
+  for (std::size_t i = 0; i < thorough.size(); ++i)
+    for (const CheckValues& each : all_values(task, thorough[i], derive_seed(seed, "thorough values", i)))
+      drawn.push_back({thorough[i], each, derive_seed(seed, "thorough", drawn.size())});
   if (confirming)
     for (const Workload& shape : draw_large_counts(task, variant, timed, derive_seed(seed, "counts"), runs))
       drawn.push_back({shape, {.drawn_shape = true}, derive_seed(seed, "count", drawn.size())});
