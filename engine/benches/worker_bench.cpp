@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "engine/benches/interruption.hpp"
 #include "evaluators/judge/rate.hpp"
@@ -16,7 +17,9 @@ WorkerBench::WorkerBench(BenchSettings settings)
     : settings_(std::move(settings)),
       task_(load_task(settings_.services.task_folder)),
       notes_(known_notes(settings_.knowledge)) {
-  settings_.services.compile_workers = 1;
+  // One variant has up to dozens of specialisations.
+  settings_.services.compile_workers =
+      static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 8U));
   settings_.sampling = benchmark_sampling(settings_.sampling);
 }
 WorkerBench::~WorkerBench() = default;

@@ -299,8 +299,7 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
                      "No other shape was found on which it may run. `requires` must describe what the kernel "
                      "needs, such as multiples of a tile, not which shapes it was tried on.\n");
 
-  std::vector<DrawnRun> drawn, later;
-  std::vector<Workload> thorough;
+  std::vector<Workload> thorough;  // with values of every kind
   if (confirming) {
     std::vector<Workload> reached = every_claimed_shape(task, variant);
     std::erase_if(reached, [&](const Workload& w) { return !runs(w); });
@@ -322,44 +321,50 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
   if (confirming)
     std::ranges::move(draw_longest(task, variant, around, derive_seed(seed, "longest"), runs),
                       std::back_inserter(thorough));
-  for (std::size_t i = 0; i < thorough.size(); ++i)
-    for (const CheckValues& each : all_values(task, thorough[i], derive_seed(seed, "thorough values", i)))
-      drawn.push_back({thorough[i], each, derive_seed(seed, "thorough", drawn.size())});
+  // All shapes with the first kind of values, then all with the next: where time ends, each has had some.
+  const auto in_turns = [&](std::span<const Workload> of, const std::string& purpose) {
+    std::vector<std::vector<DrawnRun>> turns;
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      const std::uint64_t own = derive_seed(seed, purpose + " values", i);
+      const auto values =
+          confirming ? all_values(task, of[i], own) : std::vector{drawn_values(task, of[i], own)};
+      if (turns.size() < values.size()) turns.resize(values.size());
+      for (std::size_t turn = 0; turn < values.size(); ++turn)
+        turns[turn].push_back(
+            {of[i], values[turn], derive_seed(derive_seed(seed, purpose, i), "turn", turn)});
+    }
+    return turns;
+  };
+  struct Phase {
+    std::vector<DrawnRun> runs;
+    double seconds;
+  };
+  Phase long_ones{{}, kLongestSeconds}, first{{}, kDrawnSeconds}, later{{}, kDrawnKindsSeconds};
+  for (const auto& turn : in_turns(thorough, "thorough"))
+    std::ranges::copy(turn, std::back_inserter(long_ones.runs));
   if (confirming)
     for (const Workload& shape : draw_large_counts(task, variant, timed, derive_seed(seed, "counts"), runs))
-      drawn.push_back({shape, {.drawn_shape = true}, derive_seed(seed, "count", drawn.size())});
-  std::vector<std::vector<CheckValues>> values;
-  for (std::size_t i = 0; i < exactly.size(); ++i) {
-    const std::uint64_t own = derive_seed(seed, "exact values", i);
-    values.push_back(confirming ? all_values(task, exactly[i], own)
-                                : std::vector{drawn_values(task, exactly[i], own)});
-  }
-  // All shapes with the first kind of values, then all with the next: where time ends, each has had some.
-  for (std::size_t turn = 0, left = 1; left > 0; ++turn) {
-    left = 0;
-    for (std::size_t i = 0; i < exactly.size(); ++i) {
-      if (turn >= values[i].size()) continue;
-      ++left;
-      (turn < kFirstTurns ? drawn : later)
-          .push_back({exactly[i], values[i][turn], derive_seed(derive_seed(seed, "exact", i), "turn", turn)});
-    }
+      first.runs.push_back({shape, {.drawn_shape = true}, derive_seed(seed, "count", first.runs.size())});
+  const std::vector<std::vector<DrawnRun>> turns = in_turns(exactly, "exact");
+  for (std::size_t turn = 0; turn < std::max<std::size_t>(1, turns.size()); ++turn) {
+    if (turn < turns.size())
+      std::ranges::copy(turns[turn], std::back_inserter((turn < kFirstTurns ? first : later).runs));
     if (turn > 0) continue;
     for (const Workload& shape : shapes) {
-      const std::uint64_t own = derive_seed(seed, "drawn", drawn.size());
-      drawn.push_back({shape, drawn_values(task, shape, own), own});
+      const std::uint64_t own = derive_seed(seed, "drawn", first.runs.size());
+      first.runs.push_back({shape, drawn_values(task, shape, own), own});
     }
   }
-  const std::size_t first = drawn.size();
-  std::ranges::move(later, std::back_inserter(drawn));
-  Clock::time_point begin = Clock::now();
-  for (std::size_t i = 0; i < drawn.size(); ++i) {
-    if (i < first && seconds_since(begin) >= kDrawnSeconds) i = first;
-    if (i == first) begin = Clock::now();
-    if (i >= first && (i == drawn.size() || seconds_since(begin) >= kDrawnKindsSeconds)) break;
-    const DrawnRun& run = drawn[i];
-    progress({Stage::edge, {}, fmt::format("drawn run {} of {}: {}", i + 1, drawn.size(), run.shape.name)});
-    if (auto wrong = checker.check(Stage::edge, compiled, run.shape, run.seed, run.values))
-      return shrunk(checker, task, compiled, runs, run, std::move(*wrong));
+  std::size_t done = 0;
+  const std::size_t all = long_ones.runs.size() + first.runs.size() + later.runs.size();
+  for (const Phase* phase : {&long_ones, &first, &later}) {
+    const Clock::time_point begin = Clock::now();
+    for (const DrawnRun& run : phase->runs) {
+      if (seconds_since(begin) >= phase->seconds) break;
+      progress({Stage::edge, {}, fmt::format("drawn run {} of at most {}: {}", ++done, all, run.shape.name)});
+      if (auto wrong = checker.check(Stage::edge, compiled, run.shape, run.seed, run.values))
+        return shrunk(checker, task, compiled, runs, run, std::move(*wrong));
+    }
   }
   return std::nullopt;
 }

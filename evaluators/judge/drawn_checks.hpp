@@ -21,9 +21,9 @@ struct DrawnCounts {
 inline constexpr DrawnCounts kDrawnSearching{}, kDrawnConfirming{16, 144, 240, 48, 6};
 // And for a confirmation, with more rows than any listed shape.
 inline constexpr std::size_t kDrawnFar = 3;
-// A confirmation draws no further shape after so long, and then further kinds of values at a number for so
-// long.
-inline constexpr double kDrawnSeconds = 45.0, kDrawnKindsSeconds = 15.0;
+// How long a confirmation runs the longest shapes and the alternatives of `requires` with values of every
+// kind, then drawn shapes, and then further kinds of values at a number.
+inline constexpr double kLongestSeconds = 15.0, kDrawnSeconds = 45.0, kDrawnKindsSeconds = 15.0;
 
 // Assignments of macros for which nothing is compiled yet are drawn too, when a variant is to be confirmed.
 inline constexpr std::size_t kDrawnAssignments = 12, kFocusedAssignments = 8;

@@ -21,8 +21,6 @@ namespace {
 constexpr double kGraceSeconds =
     15.0;  // the worker enforces the compile deadline; this is extra time for the worker itself
 constexpr double kInfoSeconds = 30.0;
-// Of one variant: of a kernel with dozens of specialisations they would take longer to compile than all else.
-constexpr std::size_t kMostCheckBuilds = 8;
 
 using Outcome = tl::expected<Binary, Evaluation>;
 

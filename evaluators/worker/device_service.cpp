@@ -129,9 +129,10 @@ struct DeviceService::State {
     // A contender is prepared for its check and for its timed runs, and again after noise.
     const double prepared = 4.0 * static_cast<double>(std::ranges::count_if(
                                       r.contenders, [](const auto& c) { return c.second.is_library(); }));
-    const double repeated = r.stop_after == Stage::confirm ? kDrawnSeconds + kCheckBuildSeconds +
-                                                                 kDrawnForBlocksSeconds + kLargeCheckSeconds
-                                                           : 0.0;
+    const double repeated = r.stop_after == Stage::confirm
+                                ? kLongestSeconds + kDrawnSeconds + kDrawnKindsSeconds + kCheckBuildSeconds +
+                                      kDrawnForBlocksSeconds + kLargeCheckSeconds
+                                : 0.0;
     return kSlackSeconds + repeated + static_cast<double>(checks) * options.run_deadline_s +
            static_cast<double>(r.workloads.size()) * prepared * options.prepare_deadline_s +
            static_cast<double>(r.workloads.size()) * sides * (one + least);

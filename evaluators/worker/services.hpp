@@ -37,6 +37,10 @@ struct ServiceOptions {
   int recycle_after = 200;                // evaluations before a worker is replaced even without a fault
 };
 
+// Check builds of one variant: of a kernel with dozens of specialisations they would take longer to compile
+// than all else.
+inline constexpr std::size_t kMostCheckBuilds = 8;
+
 // Thread-safe: up to `compile_workers` callers are served at once; others wait.
 class CompileService {
  public:

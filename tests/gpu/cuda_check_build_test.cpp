@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // runs alone
 // Check builds on a real GPU: PTX with counters, which the driver translates, tells which blocks ran.
+#include <algorithm>
 #include <memory>
+#include <thread>
 
 #include "evaluators/worker/services.hpp"
 #include "gpu/gpu_bench.hpp"
@@ -23,6 +25,7 @@ struct Judge {
     const auto info = device->info();
     BOOST_REQUIRE_MESSAGE(info, words(info));
     options.architecture = architecture_of(static_cast<int>(info->facts.at("compute_capability")));
+    options.compile_workers = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 8U));
     compiler = std::make_unique<CompileService>(options);
   }
 
@@ -30,8 +33,7 @@ struct Judge {
     const Variant variant = load_variant(testing::source_folder() / file, task);
     auto compiled = compiler->compile(variant, {workload}, Breadth::confirming);
     BOOST_REQUIRE_MESSAGE(compiled, compiled.error().reason);
-    BOOST_TEST(compiled->no_check_build == "");
-    BOOST_TEST(compiled->check_builds.size() == compiled->binaries.size());
+    BOOST_TEST(compiled->check_builds.size() == std::min(compiled->binaries.size(), kMostCheckBuilds));
     EvaluateRequest request;
     request.variant = std::move(*compiled);
     request.workloads = {workload};
