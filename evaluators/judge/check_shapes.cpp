@@ -88,6 +88,13 @@ std::vector<Workload> listed_shapes(const Task& task, Target target) {
   return all;
 }
 
+void for_each_listed(const Task& task, const std::function<void(const Workload&)>& use) {
+  for (const auto* shapes : {&task.smoke, &task.sweep, &task.stress_shapes, &task.edge})
+    for (const Workload& w : *shapes) use(w);
+  for (const WorkloadSet& set : task.workload_sets)
+    for (const Workload& w : set.workloads) use(w);
+}
+
 std::vector<Workload> every_claimed_shape(const Task& task, const Variant& variant) {
   std::vector<Workload> all;
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})

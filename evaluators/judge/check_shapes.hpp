@@ -2,6 +2,7 @@
 // Which shapes a variant is checked on, and what must be compiled for them.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ std::vector<Workload> shapes_for_errors(const Task&, const Variant&, const std::
 inline constexpr std::size_t most_shapes_for_errors = 2;
 // All check shapes and the holdout workloads of a target, whether claimed or not.
 std::vector<Workload> listed_shapes(const Task&, Target);
+// Every check shape and every workload of every set, whatever the target.
+void for_each_listed(const Task&, const std::function<void(const Workload&)>&);
 // All check shapes and workloads that the variant claims, on which it must be correct before it may become
 // the best, in addition to those that are timed.
 std::vector<Workload> every_claimed_shape(const Task&, const Variant&);

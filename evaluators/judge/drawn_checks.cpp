@@ -114,30 +114,6 @@ std::vector<Workload> draw_alternatives(const Task& task, const Variant& variant
   return drawn;
 }
 
-// One shape for each dimension that is about as long as the longest listed, up to four times, with the others
-// as small as possible: what is left out of each element may only show in a sum over many.
-std::vector<Workload> draw_longest(const Task& task, const Variant& variant, std::span<const Workload> around,
-                                   std::uint64_t seed, const std::function<bool(const Workload&)>& usable) {
-  std::vector<Workload> drawn;
-  const std::vector<Workload> listed = listed_shapes(task, variant.manifest.target);
-  for (const Dimension& d : task.dimensions) {
-    double greatest = 1.0;
-    for (const Workload& w : listed) greatest = std::max(greatest, w.values.at(d.name));
-    std::vector<Focus> foci;
-    for (const double factor : {4.0, 1.0, 0.25})
-      foci.push_back({d.name,
-                      std::max(1.0, std::round(factor * greatest)),
-                      Focus::Relation::none,
-                      {},
-                      true,
-                      Focus::Others::least});
-    std::ranges::move(
-        draw_focused_shapes(task, variant, around, kMedium, foci, 1, derive_seed(seed, d.name), usable),
-        std::back_inserter(drawn));
-  }
-  return drawn;
-}
-
 }  // namespace
 
 bool applies(const Task& task, const StressCase& stress, const Workload& workload) {
@@ -174,11 +150,14 @@ std::vector<Workload> draw_unknown_assignments(const Task& task, const Variant& 
   std::vector<Focus> foci = foci_of(task, variant, derive_seed(seed, "foci"));
   // A special case is compiled at its number only.
   std::set<std::pair<std::string, double>> seen;
-  std::stable_partition(foci.begin(), foci.end(), [&](const Focus& focus) {
+  const auto others = std::stable_partition(foci.begin(), foci.end(), [&](const Focus& focus) {
     return focus.compared && focus.relation == Focus::Relation::none &&
            std::ranges::count(variant.manifest.specialize, focus.name) > 0 &&
            seen.emplace(focus.name, focus.value).second;
   });
+  // Small numbers are mostly those of lanes and bytes.
+  constexpr double kLeastWidth = 64.0;
+  std::stable_partition(foci.begin(), others, [&](const Focus& focus) { return focus.value >= kLeastWidth; });
   if (foci.size() > 8 * kDrawnAssignments) foci.resize(8 * kDrawnAssignments);
   std::vector<Workload> reached = every_claimed_shape(task, variant);
   std::erase_if(reached, unknown);
@@ -319,15 +298,18 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
               variant.manifest.requires_->text(), unreached.front().text, unreached.front().narrowed));
   }
   if (confirming)
-    std::ranges::move(draw_longest(task, variant, around, derive_seed(seed, "longest"), runs),
-                      std::back_inserter(thorough));
+    for (const std::vector<Focus>& longest : longest_foci(task))
+      std::ranges::move(draw_focused_shapes(task, variant, around, kMedium, longest, 1,
+                                            derive_seed(seed, "longest", thorough.size()), runs),
+                        std::back_inserter(thorough));
   // All shapes with the first kind of values, then all with the next: where time ends, each has had some.
   const auto in_turns = [&](std::span<const Workload> of, const std::string& purpose) {
     std::vector<std::vector<DrawnRun>> turns;
     for (std::size_t i = 0; i < of.size(); ++i) {
       const std::uint64_t own = derive_seed(seed, purpose + " values", i);
-      const auto values =
-          confirming ? all_values(task, of[i], own) : std::vector{drawn_values(task, of[i], own)};
+      auto values = confirming ? all_values(task, of[i], own) : std::vector{drawn_values(task, of[i], own)};
+      std::ranges::rotate(
+          values, values.begin() + static_cast<std::ptrdiff_t>(kFirstTurns * (i % 3) % values.size()));
       if (turns.size() < values.size()) turns.resize(values.size());
       for (std::size_t turn = 0; turn < values.size(); ++turn)
         turns[turn].push_back(

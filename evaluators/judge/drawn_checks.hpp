@@ -26,7 +26,7 @@ inline constexpr std::size_t kDrawnFar = 3;
 inline constexpr double kLongestSeconds = 15.0, kDrawnSeconds = 45.0, kDrawnKindsSeconds = 15.0;
 
 // Assignments of macros for which nothing is compiled yet are drawn too, when a variant is to be confirmed.
-inline constexpr std::size_t kDrawnAssignments = 12, kFocusedAssignments = 8;
+inline constexpr std::size_t kDrawnAssignments = 24, kFocusedAssignments = 18;
 // Shapes near the check shapes whose macros are not among `known`, kFocusedAssignments of them at a focus: of
 // what the variant specializes, at numbers with which its source compares something. None if the variant
 // specializes nothing.

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/system/random.hpp"
 #include "evaluators/task/make_workload.hpp"
@@ -19,20 +20,11 @@ constexpr int kProposals = 12;  // of one dimension
 constexpr int kAttempts = 8;    // for one shape
 constexpr int kHalvings = 48;   // of other dimensions, until one has room to be far beyond its listed values
 constexpr int kFocusAttempts = 3;
-constexpr std::int64_t kGreatestProduct = 1 << 23;  // of two numbers of a source
 
 double bytes_of(const Task& task, const Workload& workload) {
   double bytes = 0.0;
   for (const TensorSpec& tensor : task.tensors) bytes += static_cast<double>(task.bytes_of(tensor, workload));
   return bytes;
-}
-
-template <class Use>
-void for_each_listed(const Task& task, const Use& use) {
-  for (const auto* shapes : {&task.smoke, &task.sweep, &task.stress_shapes, &task.edge})
-    for (const Workload& w : *shapes) use(w);
-  for (const WorkloadSet& set : task.workload_sets)
-    for (const Workload& w : set.workloads) use(w);
 }
 
 class ShapeDraw {
@@ -356,136 +348,6 @@ std::vector<Workload> draw_shapes(const Task& task, const Variant& variant, std:
       drawn.push_back(std::move(*shape));
   }
   return drawn;
-}
-
-std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64_t seed) {
-  RandomStream stream = stream_of(seed, "foci", 0);
-  const SourceNumbers numbers = source_numbers(variant);
-  std::vector<Focus> exactly, together, first, then;
-  std::vector<std::string> names;
-  for (const Dimension& d : task.dimensions) names.push_back(d.name);
-  const std::vector<std::string> dimensions = names;
-  for (const Parameter& p : task.parameters)
-    if (p.optional && !is_floating(p.type)) names.push_back(p.name);
-  const auto around = [&](std::vector<Focus>& to, const std::string& name, double value) {
-    for (const double offset : {-1.0, 0.0, 1.0})
-      if (value + offset >= 1) to.push_back({name, value + offset});
-  };
-  for (const std::string& name : names) {
-    for (const std::int64_t number : numbers.compared) {
-      const auto value = static_cast<double>(number);
-      for (const double offset : {-1.0, 1.0})
-        if (value + offset >= 1) first.push_back({name, value + offset});
-      for (const auto others : {Focus::Others::least, Focus::Others::small, Focus::Others::listed}) {
-        exactly.push_back({name, value, Focus::Relation::none, {}, true, others});
-        if (below(stream, 3) != 0)
-          exactly.push_back({name, value + 1.0, Focus::Relation::none, {}, true, others});
-      }
-      // Beyond it, with a remainder by another number that the source may compare as well.
-      for (const std::int64_t other : numbers.compared) {
-        if (other < 3 || other > number) continue;
-        std::vector<std::int64_t> remainders{0, other - 1};
-        for (const std::int64_t each : numbers.compared)
-          if (each < other && remainders.size() < 6) remainders.push_back(each);
-        for (const std::int64_t remainder : remainders) {
-          const std::int64_t least = number + 1, off = ((remainder - least) % other + other) % other;
-          together.push_back({name,
-                              static_cast<double>(least + off) +
-                                  static_cast<double>(other) * static_cast<double>(below(stream, 3)),
-                              Focus::Relation::none,
-                              {},
-                              true});
-        }
-      }
-      // And each of two in a dimension of its own.
-      for (const std::string& of : dimensions)
-        for (const std::int64_t other : numbers.compared)
-          if (of != name && number >= 8 && other >= 8)
-            together.push_back({name,
-                                value + static_cast<double>(below(stream, 2)),
-                                Focus::Relation::none,
-                                {},
-                                true,
-                                Focus::Others::small,
-                                of,
-                                static_cast<double>(other) + static_cast<double>(below(stream, 2))});
-      // A remainder after a few whole tiles, and far beyond.
-      first.push_back({name, value * static_cast<double>(1 + below(stream, 4)) +
-                                 static_cast<double>(below(stream, static_cast<std::size_t>(number)))});
-      then.push_back({name, std::round(value * std::exp2(3.0 * uniform(stream)))});
-    }
-    // So many tiles of so many elements: an array that has room for no more.
-    for (const std::int64_t number : numbers.compared)
-      for (const std::int64_t other : numbers.compared)
-        if (other <= number && number * other > numbers.compared.back() && number * other <= kGreatestProduct)
-          then.push_back({name, static_cast<double>(number * other) + 1.0});
-    for (const std::int64_t number : numbers.others) around(then, name, static_cast<double>(number));
-    for (int power = 0; power <= 17; ++power) around(then, name, std::exp2(power));
-    for (int i = 0; i < 24; ++i) then.push_back({name, std::round(std::exp2(17.0 * uniform(stream)))});
-  }
-  for (const auto& [name, greatest] : far_dimensions(task))
-    for (const double value : {0x1p16 + 1, 0x1p20 + 1, greatest + 1}) first.push_back({name, value});
-  for (const std::string& name : dimensions)
-    for (const std::string& of : dimensions) {
-      if (name == of) continue;
-      for (const double offset : {-65, -64, -63, -17, -8, -3, -2, -1, 0, 1, 2, 3, 8, 17, 63, 64, 65})
-        then.push_back({name, offset, Focus::Relation::plus, of});
-      for (const double factor : {2, 3, 4, 5, 6, 7, 8, 12, 16})
-        then.push_back({name, factor, Focus::Relation::times, of});
-      // What the source compares with a multiple of a dimension, of any size and beyond each number.
-      for (const std::int64_t factor : numbers.factors) {
-        const auto times = static_cast<double>(factor);
-        exactly.push_back({name, times, Focus::Relation::times, of, true});
-        for (const std::int64_t other : numbers.compared)
-          if (other >= 8)
-            exactly.push_back({name, times, Focus::Relation::times, of, true, Focus::Others::small, of,
-                               static_cast<double>(other) + static_cast<double>(below(stream, 2))});
-      }
-      for (const std::int64_t number : numbers.compared)
-        if (number <= 64) first.push_back({name, static_cast<double>(number), Focus::Relation::times, of});
-    }
-  // Dimensions over which outputs sum grow little: the rounding of long sums is not what a task permits.
-  constexpr double kSummedByAll = 4.0, kSummedBySome = 16.0;  // times the greatest listed
-  std::map<std::string, double> most;
-  for (const std::string& name : dimensions) {
-    const auto sums = [&](const TensorSpec& tensor) {
-      return tensor.role == Role::output && std::ranges::count(tensor.shape, name) == 0;
-    };
-    const auto keeps = [&](const TensorSpec& tensor) {
-      return tensor.role == Role::output && std::ranges::count(tensor.shape, name) > 0;
-    };
-    if (std::ranges::none_of(task.tensors, sums)) continue;
-    const double times = std::ranges::any_of(task.tensors, keeps) ? kSummedBySome : kSummedByAll;
-    for_each_listed(task,
-                    [&](const Workload& w) { most[name] = std::max(most[name], times * w.values.at(name)); });
-  }
-  const auto too_long = [&](const Focus& focus) {
-    const auto longest = [&](const std::string& name) {
-      const auto found = most.find(name);
-      return found == most.end() ? std::numeric_limits<double>::infinity() : found->second;
-    };
-    return (focus.relation == Focus::Relation::none && focus.value > longest(focus.name)) ||
-           (!focus.also.empty() && focus.also_value > longest(focus.also));
-  };
-  for (auto* part : {&exactly, &together, &first, &then}) {
-    std::erase_if(*part, too_long);
-    for (std::size_t i = part->size(); i > 1; --i) std::swap((*part)[i - 1], (*part)[below(stream, i)]);
-  }
-  // Two single numbers, then two of them together: where the first are many, the others must not wait for
-  // their end.
-  std::vector<Focus> singles = std::exchange(exactly, {});
-  for (std::size_t i = 0, j = 0; i < singles.size() || j < together.size();) {
-    for (int n = 0; n < 2 && i < singles.size(); ++n) exactly.push_back(std::move(singles[i++]));
-    if (j < together.size()) exactly.push_back(std::move(together[j++]));
-  }
-  // In turn, so that neither waits for the end of the other.
-  std::vector<Focus> all;
-  for (std::size_t i = 0; i < std::max({exactly.size(), first.size(), then.size()}); ++i) {
-    if (i < exactly.size()) all.push_back(std::move(exactly[i]));
-    if (i < first.size()) all.push_back(std::move(first[i]));
-    if (i < then.size()) all.push_back(std::move(then[i]));
-  }
-  return all;
 }
 
 std::vector<Workload> draw_large_counts(const Task& task, const Variant& variant,

@@ -99,10 +99,13 @@ class Composer {
  private:
   double size(double most) { return std::exp2(most * uniform(stream_)); }
   double grown(double value) const { return value * std::exp2(headroom_); }
-  // This size, or in half of the cases, if there are thresholds, from half of one to twice it.
+  // This size, or in half of the cases, if there are thresholds, from half of one to twice it, mostly a
+  // little above it.
   double near_threshold(double usual) {
     if (thresholds_.empty() || below(stream_, 2) == 0) return usual;
-    return thresholds_[below(stream_, thresholds_.size())] * std::exp2(2.0 * uniform(stream_) - 1.0);
+    const double threshold = thresholds_[below(stream_, thresholds_.size())];
+    return threshold *
+           std::exp2(below(stream_, 2) == 0 ? 0.25 * uniform(stream_) : 2.0 * uniform(stream_) - 1.0);
   }
   double sign() { return below(stream_, 2) == 0 ? 1.0 : -1.0; }
 

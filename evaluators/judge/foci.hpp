@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where drawn shapes shall lie: at the numbers of a source, between dimensions, at the longest extents.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "evaluators/task/task.hpp"
+#include "evaluators/variant/variant.hpp"
+
+namespace cultivar {
+
+// Where a drawn shape shall lie: one dimension or optional amount has this value, others are mostly small.
+struct Focus {
+  std::string name;
+  double value = 0.0;
+  // With `of`: the value is added to that other dimension's, or multiplied with it.
+  enum class Relation { none, plus, times } relation = Relation::none;
+  std::string of = {};
+  bool compared = false;  // a number that the source or the manifest compares something with, or beside it
+  // The other dimensions: as small as possible, mostly small, or those of a listed shape.
+  enum class Others { least, small, listed } others = Others::small;
+  std::string also = {};    // another dimension that has a value, too, which may be `of`; empty: none
+  double also_value = 0.0;  // its value
+};
+// All that is worth looking at, in a secret order: around each number with which the source or the manifest
+// may compare something (source_numbers.hpp), around powers of two, remainders of such numbers, differences
+// and quotients of two dimensions, one more than what 16 and 20 bits hold for row dimensions. Of those that
+// are `compared`, single numbers come first, then two of them together: beyond one and with a remainder by
+// another, or each in a dimension of its own.
+std::vector<Focus> foci_of(const Task&, const Variant&, std::uint64_t seed);
+
+// For each dimension, alternatives in which it is the longest, the best first: up to four times as long as
+// listed anywhere, the other dimensions as small as possible, or mostly small.
+std::vector<std::vector<Focus>> longest_foci(const Task&);
+
+}  // namespace cultivar
