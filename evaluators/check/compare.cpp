@@ -103,8 +103,9 @@ class OutputCheck {
   double got(std::size_t i, std::size_t e) const { return read_.element(rows_[i], e); }
   bool right(double got, double want, double allowed) const {
     if (!is_floating(output_.dtype)) return got == want || got == round_to(output_.dtype, want);
-    return std::isfinite(got) && std::isfinite(want) ? std::abs(got - want) <= allowed
-                                                     : same_non_finite(got, want);
+    return std::isfinite(got) && std::isfinite(want)
+               ? std::abs(got - want) <= allowed
+               : same_non_finite(got, want) || right_overflow(got, want, overflow_of(output_.dtype));
   }
 
   // Of the output, or of the rounding model.

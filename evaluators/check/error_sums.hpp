@@ -7,11 +7,17 @@
 #include <span>
 #include <vector>
 
+#include <limits>
+
 #include "evaluators/check/compare.hpp"
 
 namespace cultivar {
 
 bool same_non_finite(double a, double b);
+// The size from which on an infinity of the same sign is a right answer for an exact value: a few roundings
+// below what the dtype cannot hold. Infinite for dtypes without infinities.
+double overflow_of(Dtype);
+bool right_overflow(double got, double want, double overflow);
 // Infinite if there is an error but none is allowed.
 double ratio_of(double error, double allowed);
 
@@ -20,6 +26,7 @@ struct ErrorSums {
   // numbers, values that are not equal.
   double max = 0.0, square_sum = 0.0, reference_max = 0.0, reference_square_sum = 0.0;
   std::int64_t count = 0, wrong_non_finite = 0;
+  double overflow = std::numeric_limits<double>::infinity();  // overflow_of the output's dtype
 
   void add(std::span<const double> got, std::span<const double> want);
   void add(double got, double want);

@@ -322,8 +322,9 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
     double seconds;
   };
   Phase long_ones{{}, kLongestSeconds}, first{{}, kDrawnSeconds}, later{{}, kDrawnKindsSeconds};
-  for (const auto& turn : in_turns(thorough, "thorough"))
-    std::ranges::copy(turn, std::back_inserter(long_ones.runs));
+  for (const char* round : {"first round", "second round", "third round"})
+    for (const auto& turn : in_turns(thorough, round))
+      std::ranges::copy(turn, std::back_inserter(long_ones.runs));
   if (confirming)
     for (const Workload& shape : draw_large_counts(task, variant, timed, derive_seed(seed, "counts"), runs))
       first.runs.push_back({shape, {.drawn_shape = true}, derive_seed(seed, "count", first.runs.size())});

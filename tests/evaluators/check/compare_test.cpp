@@ -248,4 +248,23 @@ BOOST_AUTO_TEST_CASE(an_output_with_rows_of_its_own_has_them_after_those_of_the_
              judged().diagnostics);
 }
 
+BOOST_AUTO_TEST_CASE(what_the_dtype_cannot_hold_may_be_infinite_with_the_right_sign) {
+  const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
+  Workload w;
+  w.dtype = Dtype::f16;
+  w.values = {{"R", 1}, {"C", 4}};
+  const RowLayout layout(task, w);
+  const std::vector<std::int64_t> rows{0};
+  const auto right = [&](std::vector<double> got, std::vector<double> exact) {
+    std::vector<std::vector<std::byte>> bytes{std::vector<std::byte>(8)};
+    encode(Dtype::f16, got, bytes[0]);
+    return cultivar::compare(task, layout, bytes, {rows, exact, {}}).right;
+  };
+  BOOST_TEST(right({1, 2, kInfinity, -kInfinity}, {1, 2, 73728, -1e9}));
+  BOOST_TEST(right({1, 2, 3, kInfinity}, {1, 2, 3, 65490}));
+  BOOST_TEST(!right({1, 2, 3, -kInfinity}, {1, 2, 3, 73728}));
+  BOOST_TEST(!right({1, 2, 3, kInfinity}, {1, 2, 3, 60000}));
+  BOOST_TEST(!right({1, 2, 3, std::nan("")}, {1, 2, 3, 73728}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
