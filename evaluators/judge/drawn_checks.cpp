@@ -298,7 +298,7 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
               variant.manifest.requires_->text(), unreached.front().text, unreached.front().narrowed));
   }
   if (confirming)
-    for (const std::vector<Focus>& longest : longest_foci(task))
+    for (const std::vector<Focus>& longest : longest_foci(task, derive_seed(seed, "longest")))
       std::ranges::move(draw_focused_shapes(task, variant, around, kMedium, longest, 1,
                                             derive_seed(seed, "longest", thorough.size()), runs),
                         std::back_inserter(thorough));

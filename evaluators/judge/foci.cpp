@@ -17,6 +17,33 @@ namespace {
 
 constexpr std::int64_t kGreatestProduct = 1 << 23;  // of two numbers of a source
 
+// Whether whole numbers of an input are indices below this dimension: a table, of which an output reads some
+// entries.
+bool is_indexed(const Task& task, const std::string& name) {
+  return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
+    return tensor.role == Role::input && is_whole(tensor.fill.kind) && tensor.fill.b_of &&
+           std::ranges::count(tensor.fill.b_of->names(), name) > 0;
+  });
+}
+
+// Dimensions over which outputs sum grow little: the rounding of long sums is not what a task permits.
+std::map<std::string, double> longest_sums(const Task& task) {
+  constexpr double kSummedByAll = 4.0, kSummedBySome = 16.0;  // times the greatest listed
+  std::map<std::string, double> most;
+  for (const Dimension& d : task.dimensions) {
+    const auto outputs = [&](bool with) {
+      return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
+        return tensor.role == Role::output && (std::ranges::count(tensor.shape, d.name) > 0) == with;
+      });
+    };
+    if (!outputs(false) || is_indexed(task, d.name)) continue;
+    const double times = outputs(true) ? kSummedBySome : kSummedByAll;
+    for_each_listed(
+        task, [&](const Workload& w) { most[d.name] = std::max(most[d.name], times * w.values.at(d.name)); });
+  }
+  return most;
+}
+
 }  // namespace
 
 std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64_t seed) {
@@ -105,21 +132,7 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
       for (const std::int64_t number : numbers.compared)
         if (number <= 64) first.push_back({name, static_cast<double>(number), Focus::Relation::times, of});
     }
-  // Dimensions over which outputs sum grow little: the rounding of long sums is not what a task permits.
-  constexpr double kSummedByAll = 4.0, kSummedBySome = 16.0;  // times the greatest listed
-  std::map<std::string, double> most;
-  for (const std::string& name : dimensions) {
-    const auto sums = [&](const TensorSpec& tensor) {
-      return tensor.role == Role::output && std::ranges::count(tensor.shape, name) == 0;
-    };
-    const auto keeps = [&](const TensorSpec& tensor) {
-      return tensor.role == Role::output && std::ranges::count(tensor.shape, name) > 0;
-    };
-    if (std::ranges::none_of(task.tensors, sums)) continue;
-    const double times = std::ranges::any_of(task.tensors, keeps) ? kSummedBySome : kSummedByAll;
-    for_each_listed(task,
-                    [&](const Workload& w) { most[name] = std::max(most[name], times * w.values.at(name)); });
-  }
+  const std::map<std::string, double> most = longest_sums(task);
   const auto too_long = [&](const Focus& focus) {
     const auto longest = [&](const std::string& name) {
       const auto found = most.find(name);
@@ -149,16 +162,20 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
   return all;
 }
 
-std::vector<std::vector<Focus>> longest_foci(const Task& task) {
+std::vector<std::vector<Focus>> longest_foci(const Task& task, std::uint64_t seed) {
+  RandomStream stream = stream_of(seed, "longest", 0);
+  const std::map<std::string, double> sums = longest_sums(task);
   std::vector<std::vector<Focus>> all;
   for (const Dimension& d : task.dimensions) {
     double greatest = 1.0;
     for_each_listed(task, [&](const Workload& w) { greatest = std::max(greatest, w.values.at(d.name)); });
+    // Beyond what 16 bits hold, where sums may be so long.
+    const double longest = sums.contains(d.name) ? 4.0 * greatest : std::max(4.0 * greatest, 0x1p17);
     for (const Focus::Others others : {Focus::Others::least, Focus::Others::small}) {
+      const double odd = 1.0 + 2.0 * static_cast<double>(below(stream, 32));
       std::vector<Focus> one;
-      for (const double factor : {4.0, 1.5, 1.0, 0.25})
-        one.push_back(
-            {d.name, std::max(1.0, std::round(factor * greatest)), Focus::Relation::none, {}, true, others});
+      for (const double value : {longest - odd, longest, 1.5 * greatest - odd, greatest, greatest / 4.0})
+        if (value >= 1.0) one.push_back({d.name, std::round(value), Focus::Relation::none, {}, true, others});
       all.push_back(std::move(one));
     }
   }
