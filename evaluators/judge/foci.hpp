@@ -32,7 +32,7 @@ struct Focus {
 std::vector<Focus> foci_of(const Task&, const Variant&, std::uint64_t seed);
 
 // For each dimension, alternatives in which it is the longest, the best first: up to four times as long as
-// listed anywhere, the other dimensions as small as possible, or mostly small.
-std::vector<std::vector<Focus>> longest_foci(const Task&);
+// listed anywhere, or 2^17, less a few; the other dimensions as small as possible, or mostly small.
+std::vector<std::vector<Focus>> longest_foci(const Task&, std::uint64_t seed);
 
 }  // namespace cultivar
