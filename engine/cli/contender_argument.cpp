@@ -88,13 +88,14 @@ std::string ContenderTrials::trouble(const fs::path& task_folder, Target target,
     return version ? "" : version.error().message;
   }
   auto known = interpreters_.find(python);
-  if (known == interpreters_.end()) known = interpreters_.emplace(python, find_interpreter(python)).first;
+  if (known == interpreters_.end())
+    known = interpreters_.emplace(python, find_interpreter(python, PythonNeeds::library)).first;
   const Expected<Interpreter>& found = known->second;
   if (!found) return found.error().message;
   const fs::path program =
       names_a_program(file.program) ? fs::path(file.program) : task_folder / "pytorch.py";
   if (std::string wrong = syntax_error(*found, program); !wrong.empty()) return wrong;
-  if (found->has_torch) return {};  // which every program is given its tensors by
+  if (!found->packages.empty()) return {};  // which every program is given its tensors by
   return fmt::format(
       "{} (Python {}) has no PyTorch: install it there, or name another interpreter "
       "(evaluation.python, --python)",

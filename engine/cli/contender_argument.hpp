@@ -11,7 +11,7 @@
 
 #include "engine/cli/variant_argument.hpp"
 #include "evaluators/contenders/contender_file.hpp"
-#include "evaluators/contenders/interpreter.hpp"
+#include "evaluators/system/interpreter.hpp"
 #include "evaluators/variant/manifest.hpp"
 
 namespace cultivar {

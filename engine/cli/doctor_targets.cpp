@@ -11,7 +11,7 @@
 #include "engine/cli/trouble.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "evaluators/contenders/catalogue.hpp"
-#include "evaluators/contenders/interpreter.hpp"
+#include "evaluators/system/interpreter.hpp"
 #include "evaluators/timing/roofline.hpp"
 #include "evaluators/worker/contender_trial.hpp"
 #include "evaluators/worker/services.hpp"
@@ -196,7 +196,7 @@ void examine_pytorch(const InstallationPaths& installation, DoctorReport& report
     for (const KnownContender& known : known_contenders(installation.programs))
       if (!known.program.empty() && known.library.empty()) return failure("find contender", known.absent);
     const StepLine line("importing PyTorch");
-    const auto found = find_pytorch(ServiceOptions{}.python);
+    const auto found = find_interpreter(ServiceOptions{}.python, PythonNeeds::imported_torch);
     if (!found) return tl::make_unexpected(found.error());
     return fmt::format("PyTorch {}, Python {}", found->torch, found->version);
   }();

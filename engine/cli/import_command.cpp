@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <set>
 
 #include "embedded/import_python.hpp"
 #include "engine/cli/commands.hpp"
@@ -15,11 +15,11 @@
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "evaluators/check/open_reference.hpp"
-#include "evaluators/contenders/interpreter.hpp"
 #include "evaluators/judge/controls.hpp"
 #include "evaluators/references/python/python_sandbox.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/files.hpp"
+#include "evaluators/system/interpreter.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/task/task.hpp"
 
@@ -75,34 +75,36 @@ json follow(ChildProcess& child, bool quiet) {
   return last;
 }
 
-// The judge's own comparison must tell each mistake in the function from it. A constant or a rounding that it
-// cannot tell is left out of the controls, and said; an operation, a bias or a tail that it cannot tell is a
-// task whose kernels could leave it out, too: returns its name.
-std::string drop_undetected(const fs::path& folder, const InstallationPaths& installation,
-                            const std::string& python, std::vector<std::string>& dropped) {
+// task.yaml as the import composed it: {"before", "controls": [{"name", "about", "serious", "text"}],
+// "after"}.
+std::string yaml_of(const json& parts, const std::vector<json>& controls) {
+  std::string text = parts.value("before", "");
+  if (!controls.empty()) text += "\ncontrols:\n";
+  for (const json& control : controls) text += control.value("text", "");
+  return text + parts.value("after", "");
+}
+
+// The judge's own comparison must tell each mistake in the function from it. Those that it does not tell are
+// left out of the controls in task.yaml.
+std::vector<json> drop_unnoticed(const fs::path& folder, const InstallationPaths& installation,
+                                 const std::string& python, const json& parts) {
   const Task task = load_task(folder);
   const auto reference = open_reference(task, installation.cache, python);
   if (!reference) throw std::runtime_error(reference.error().message);
+  std::set<std::string> unnoticed;
   for (const Target& target : targets())  // they differ in their dtypes
-    for (const std::string& name : undetected_controls(task, *reference, target, 2))
-      if (std::ranges::find(dropped, name) == dropped.end()) dropped.push_back(name);
-  for (const std::string& name : dropped)
-    if (!name.starts_with("scaled_") && !name.starts_with("fp8_")) return name;
+    for (const std::string& name : undetected_controls(task, *reference, target, 2)) unnoticed.insert(name);
+  std::vector<json> kept, dropped;
+  for (const json& control : parts.value("controls", json::array()))
+    (unnoticed.contains(control.value("name", "")) ? dropped : kept).push_back(control);
   if (dropped.empty()) return {};
-  std::istringstream lines(read_file(folder / "task.yaml").value_or(""));
-  std::string kept;
-  for (std::string line; std::getline(lines, line);)
-    if (std::ranges::none_of(dropped,
-                             [&](const std::string& name) { return line.starts_with("  " + name + ": {"); }))
-      kept += line + "\n";
-  if (dropped.size() == task.controls.size()) kept.replace(kept.find("controls:\n"), 10, "controls: {}\n");
-  if (const auto written = write_atomically(folder / "task.yaml", kept); !written)
+  if (const auto written = write_atomically(folder / "task.yaml", yaml_of(parts, kept)); !written)
     throw std::runtime_error(written.error().message);
-  return {};
+  return dropped;
 }
 
 // A first search, with the interpreter that the reference needs.
-void write_search(const fs::path& folder, const Task& task, const TorchPython& python) {
+void write_search(const fs::path& folder, const Task& task, const Interpreter& python) {
   if (!fs::exists(folder / "seeds/naive.cpp") || task.workloads("cpu_quick") == nullptr) return;
   const std::string text = fmt::format(
       "# A search on this machine's cores: `cultivar run search.yaml`. For a GPU: target cuda, workloads "
@@ -114,7 +116,7 @@ void write_search(const fs::path& folder, const Task& task, const TorchPython& p
       fs::exists(folder / "contenders/torch_eager.py")
           ? "contenders: [torch_eager]  # runs the file outside of the sandbox\n"
           : "",
-      python.executable.string());
+      python.executable);
   if (const auto written = write_if_missing(folder / "search.yaml", text); !written)
     throw std::runtime_error(written.error().message);
 }
@@ -178,8 +180,9 @@ int import_command(const Arguments& arguments) {
   fs::create_directories(folder, none);
   if (!fs::is_directory(folder, none)) throw InputError(fmt::format("{} cannot be created", folder.string()));
 
+  if (!as_json) notify("starting {}, which takes PyTorch some seconds\n", python);
   const InstallationPaths installation = find_installation();
-  auto interpreter = find_torch_python(python);
+  auto interpreter = find_interpreter(python, PythonNeeds::torch);
   if (!interpreter) throw MissingError(interpreter.error().message);
   const auto sources = place_python_files(import_python_files(), installation.cache);
   if (!sources) throw std::runtime_error(sources.error().message);
@@ -235,27 +238,39 @@ int import_command(const Arguments& arguments) {
     output.line(told.value("report", ""));
     return 0;
   }
-  std::vector<std::string> dropped;
   if (!as_json) notify("mistakes in the function, by the judge's comparison\n");
-  if (const std::string passes = drop_undetected(folder, installation, python, dropped); !passes.empty()) {
-    output.facts({{"refused", "the checks accept a wrong kernel"}, {"control", passes}});
+  const json parts = told.value("task_yaml", json::object());
+  told.erase("task_yaml");
+  const std::vector<json> dropped = drop_unnoticed(folder, installation, python, parts);
+  std::vector<std::string> names;
+  std::string serious, small;
+  for (const json& control : dropped) {
+    const std::string name = control.value("name", ""), about = control.value("about", "");
+    names.push_back(name);
+    (control.value("serious", false) ? serious : small) += fmt::format("  {} ({})\n", about, name);
+  }
+  if (!serious.empty()) {
+    output.facts({{"refused", "the checks accept a wrong kernel"}, {"controls", names}});
     notify(
-        "cultivar import: {}: on every check shape the checks accept the mistake {} (see controls in {}). "
-        "Kernels could make it "
-        "too: correct the fills, checks or tolerance there, until `cultivar evaluate` accepts the task\n",
-        source.string() + within, passes, (folder / "task.yaml").string());
+        "cultivar import: {}: a kernel with one of these mistakes would be accepted, because on every check "
+        "shape it changes the outputs by less than their permitted error:\n{}"
+        "Choose example inputs on which these operations matter. The task is in {}, without these "
+        "controls.\n",
+        source.string() + within, plain_text(serious), folder.string());
     return 1;
   }
   write_search(folder, load_task(folder), *interpreter);
-  told["not_told_apart"] = dropped;
+  told["not_told_apart"] = names;
   output.facts(told);
   print_next_steps(output, folder, told);
   output.line(
       fmt::format("\nThe file runs in a sandbox, now and as the reference. Its contenders (torch_eager, "
                   "torch_compile) run outside of "
                   "it, as all contenders do: use them only with a file that you trust."));
-  if (!dropped.empty())
-    output.line(fmt::format("\nNot told apart by the checks, so no controls: {}.", fmt::join(dropped, ", ")));
+  if (!small.empty())
+    output.line(
+        fmt::format("\nThe checks do not notice these mistakes, so they are no controls of the task:\n{}",
+                    plain_text(small)));
   return 0;
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/config/notify_settings.hpp"
-#include "evaluators/contenders/interpreter.hpp"
+#include "evaluators/system/interpreter.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/manifest.hpp"
 #include "evaluators/verdict/gate.hpp"

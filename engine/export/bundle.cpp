@@ -23,8 +23,8 @@
 #include "engine/export/verify_shapes.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/standings.hpp"
-#include "engine/store/task_files.hpp"
 #include "evaluators/references/python/python_sandbox.hpp"
+#include "evaluators/references/task_files.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
@@ -307,7 +307,7 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   files[fmt::format("pytorch/cultivar_{}.py", task.name)] = render(launcher::pytorch_module_py, values);
   files[fmt::format("pytorch/test_cultivar_{}.py", task.name)] = render(launcher::pytorch_test_py, values);
   const std::string reference = task.reference.filename();
-  const bool in_python = reference.ends_with(".py");
+  const bool in_python = is_in_python(reference);
   for (const std::string& file :
        files_of_reference(reference, [&](const std::string& name) -> std::optional<std::string> {
          if (!facts.task_files.contains(name)) return std::nullopt;

@@ -178,8 +178,8 @@ std::string elements_of(const TensorSpec& tensor) {
 
 }  // namespace
 
-std::string in_place_of(const Task&, const TensorSpec&) {
-  return {};
+std::string in_place_of(const Task&, const TensorSpec& output) {
+  return output.in_place;
 }
 
 std::string nothing_to_compute(const Task& task) {

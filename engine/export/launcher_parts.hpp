@@ -56,8 +56,8 @@ std::map<std::string, std::string, std::less<>> launcher_values(const LauncherIn
 std::string_view pointee_of(Target, Dtype);
 // The fields of the launcher's Arguments, with the task's defaults: dimensions, parameters, tensors.
 std::string argument_members(const LauncherInput&);
-// The input that an output may overwrite because the task says so; empty: an output shares memory with
-// nothing. No task can say so yet.
+// The input that an output may overwrite because the task says so (`in_place`); empty: an output shares
+// memory with nothing.
 std::string in_place_of(const Task&, const TensorSpec& output);
 // An expression that is true if every output is empty and null: there is nothing to compute.
 std::string nothing_to_compute(const Task&);

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "engine/config/asking_settings.hpp"
-#include "engine/store/task_files.hpp"
+#include "evaluators/references/task_files.hpp"
 #include "evaluators/system/files.hpp"
 
 namespace cultivar {

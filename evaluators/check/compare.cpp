@@ -254,12 +254,19 @@ std::string OutputCheck::diagnostics() const {
 Comparison compare(const Task& task, const RowLayout& layout, std::span<const std::vector<std::byte>> outputs,
                    const ExpectedRows& expected) {
   Comparison result;
-  if (expected.right_indices && has_integers(layout)) {
+  if (expected.right_indices.right && has_integers(layout)) {
     std::vector<double> exact(expected.exact.begin(), expected.exact.end());
-    accept_right_indices(layout, outputs, expected.rows, exact, expected.right_indices);
+    const ChangedRows changed =
+        accept_right_indices(layout, outputs, expected.rows, exact, expected.right_indices);
     ExpectedRows decided = expected;
     decided.exact = exact;
     decided.right_indices = {};
+    if (expected.rounded && !changed.rows.empty())
+      decided.rounded = [&] {
+        std::vector<double> rounded = expected.rounded();
+        follow_indices(layout, changed, "rounded", exact, rounded, expected.right_indices);
+        return rounded;
+      };
     return compare(task, layout, outputs, decided);
   }
   std::vector<double> rounded;
@@ -291,13 +298,15 @@ std::vector<OutputErrors> output_errors(const Task& task, const RowLayout& layou
                                         std::span<const std::vector<std::byte>> outputs,
                                         const ExpectedRows& expected, const std::vector<double>& rounded) {
   std::vector<OutputErrors> all;
-  if (expected.right_indices && has_integers(layout)) {
-    std::vector<double> exact(expected.exact.begin(), expected.exact.end());
-    accept_right_indices(layout, outputs, expected.rows, exact, expected.right_indices);
+  if (expected.right_indices.right && has_integers(layout)) {
+    std::vector<double> exact(expected.exact.begin(), expected.exact.end()), of_roundings = rounded;
+    const ChangedRows changed =
+        accept_right_indices(layout, outputs, expected.rows, exact, expected.right_indices);
+    follow_indices(layout, changed, "rounded", exact, of_roundings, expected.right_indices);
     ExpectedRows decided = expected;
     decided.exact = exact;
     decided.right_indices = {};
-    return output_errors(task, layout, outputs, decided, rounded);
+    return output_errors(task, layout, outputs, decided, of_roundings);
   }
   for (std::size_t t = 0; t < layout.outputs().size(); ++t)
     all.push_back(OutputCheck(task, layout, layout.outputs()[t], outputs[t], expected).errors(rounded));

@@ -25,9 +25,6 @@ struct BlockErrors {
   std::vector<LegalError> blocks;
 };
 
-// Of each answer that is not the oracle's, whether it is right as well (Oracle::index_rule). Empty: none is.
-using RightIndices = std::function<std::vector<bool>(std::span<const IndexAnswer>)>;
-
 // What is compared: rows in increasing order; rows of a group with equal row / block_rows form a block.
 struct ExpectedRows {
   std::span<const std::int64_t> rows;
@@ -39,7 +36,7 @@ struct ExpectedRows {
   std::function<std::vector<LegalError>()> wider = {};
   std::vector<BlockErrors> least = {};  // by output; R is at least this
   std::int64_t block_rows = 0;          // 0: the task's value
-  RightIndices right_indices = {};
+  IndexRule right_indices = {};
 };
 
 // The same for rows whose values together would take gigabytes: they are computed piece by piece. Blocks have
@@ -58,7 +55,7 @@ struct RowsInPieces {
   };
   std::function<std::optional<Similar>()> similar = {};
   std::size_t elements = std::size_t{4} << 20;  // of a piece
-  RightIndices right_indices = {};
+  IndexRule right_indices = {};
 };
 
 // R of these rows, by output.

@@ -171,15 +171,21 @@ Comparison compare_in_pieces(const Task& task, const RowLayout& layout,
     values.resize(layout.values_of(rows));
     of(rows, values);
   };
+  ChangedRows changed;  // of the piece
+  const auto compute_exact = [&](RowSpan piece) {
+    compute(expected.exact, piece, exact);
+    changed =
+        accept_right_indices(layout, outputs, expected.rows.subspan(piece.first, piece.last - piece.first),
+                             exact, expected.right_indices);
+  };
   const auto model = [&](RowSpan piece) {
     compute(expected.rounded, piece, rounded);
+    follow_indices(layout, changed, "rounded", exact, rounded, expected.right_indices);
     for (RowErrors& check : checks) check.add_legal(piece, exact, rounded);
   };
   std::size_t unmodeled = 0;  // pieces before the first one that needed the model
   for (const RowSpan& piece : pieces) {
-    compute(expected.exact, piece, exact);
-    accept_right_indices(layout, outputs, expected.rows.subspan(piece.first, piece.last - piece.first), exact,
-                         expected.right_indices);
+    compute_exact(piece);
     for (RowErrors& check : checks) check.add(piece, exact);
     if (!modeling && worst(piece) > 1.0) {
       if (expected.wider && !std::exchange(widened, true)) wider = expected.wider();
@@ -193,7 +199,7 @@ Comparison compare_in_pieces(const Task& task, const RowLayout& layout,
   double most = worst();
   if (most > 1.0 && expected.rounded && unmodeled > 0) {
     for (const RowSpan& piece : std::span(pieces).first(unmodeled)) {
-      compute(expected.exact, piece, exact);
+      compute_exact(piece);
       model(piece);
     }
     most = worst();

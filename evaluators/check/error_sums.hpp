@@ -73,10 +73,21 @@ class OutputRows {
   bool contiguous_;  // the elements of a row lie side by side
 };
 
+// Some of a list of rows, and where their values begin in those of the list.
+struct ChangedRows {
+  std::vector<std::int64_t> rows;
+  std::vector<std::size_t> values;
+};
 // Wherever the kernel's whole number is not the oracle's but right as well, writes it in place of the
-// oracle's. `exact`: the values of these rows. Stops asking once an answer is wrong.
-void accept_right_indices(const RowLayout&, std::span<const std::vector<std::byte>> outputs,
-                          std::span<const std::int64_t> rows, std::span<double> exact, const RightIndices&);
+// oracle's, and what follows from it in place of what follows from that. `exact`: the values of these rows.
+// Stops asking once an answer is wrong. The rows that it changed.
+ChangedRows accept_right_indices(const RowLayout&, std::span<const std::vector<std::byte>> outputs,
+                                 std::span<const std::int64_t> rows, std::span<double> exact,
+                                 const IndexRule&);
+// The same rows of another function of the oracle's, such as its roundings: what follows from the whole
+// numbers in `exact`.
+void follow_indices(const RowLayout&, const ChangedRows&, RowFunction, std::span<const double> exact,
+                    std::span<double> values, const IndexRule&);
 bool has_integers(const RowLayout&);
 
 // Calls of(i) for each row i of that many, with several threads if there are many elements.

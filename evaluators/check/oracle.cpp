@@ -179,28 +179,38 @@ std::vector<double, HugePages<double>> Oracle::derived(const RowLayout& derived,
   return out;
 }
 
-std::vector<bool> Oracle::right(const InputView& inputs, std::span<const IndexAnswer> answers) const {
-  std::vector<IndexAnswer> asked(answers.begin(), answers.end());
-  for (IndexAnswer& answer : asked) answer.unit = workload_.permitted_unit;
-  std::vector<double> verdicts(answers.size());
-  reference_.program().compute(reference_.index_rule(),
-                               {.workload = workload_,
-                                .layout = layout_,
-                                .inputs = inputs,
-                                .rows = {},
-                                .answers = asked,
-                                .threads = threads_,
-                                .gives_way = gives_way_},
-                               verdicts);
-  std::vector<bool> right;
-  for (const double verdict : verdicts) right.push_back(verdict == 1.0);
-  return right;
-}
-
-std::function<std::vector<bool>(std::span<const IndexAnswer>)> Oracle::index_rule(
-    const InputView& inputs) const {
+IndexRule Oracle::index_rule(const InputView& inputs) const {
   if (reference_.index_rule() == nullptr) return {};
-  return [this, inputs](std::span<const IndexAnswer> answers) { return right(inputs, answers); };
+  const auto asked = [this, inputs](std::span<const std::int64_t> rows) {
+    return RowsAsked{.workload = workload_,
+                     .layout = layout_,
+                     .inputs = inputs,
+                     .rows = rows,
+                     .threads = threads_,
+                     .gives_way = gives_way_};
+  };
+  IndexRule rule;
+  rule.right = [this, asked](std::span<const IndexAnswer> answers) {
+    std::vector<IndexAnswer> own(answers.begin(), answers.end());
+    for (IndexAnswer& answer : own) answer.unit = workload_.permitted_unit;
+    std::vector<double> verdicts(answers.size());
+    RowsAsked question = asked({});
+    question.answers = own;
+    reference_.program().compute(reference_.index_rule(), question, verdicts);
+    std::vector<bool> right;
+    for (const double verdict : verdicts) right.push_back(verdict == 1.0);
+    return right;
+  };
+  if (reference_.program().follows_indices())
+    rule.follow = [this, asked](RowFunction function, std::span<const std::int64_t> rows,
+                                std::span<const double> given) {
+      std::vector<double> values(given.size());
+      RowsAsked question = asked(rows);
+      question.given = given;
+      reference_.program().compute(function, question, values);
+      return values;
+    };
+  return rule;
 }
 
 }  // namespace cultivar

@@ -45,6 +45,18 @@ Inputs similar_inputs(const TaskReference&, const Task&, const Workload&, const 
 // Sets `values` and `stored` of inputs whose bytes are known.
 void decode_inputs(const Task&, const Workload&, Inputs&);
 
+// What a comparison asks about whole numbers that are not the oracle's.
+struct IndexRule {
+  // Of each answer, whether the reference says that it is right as well; all of them concern outputs of the
+  // task. Empty: none is.
+  std::function<std::vector<bool>(std::span<const IndexAnswer>)> right;
+  // Computes these rows anew with the whole numbers of `given`, values of the same rows: what follows from
+  // indices that were right. Empty: nothing does.
+  std::function<std::vector<double>(RowFunction, std::span<const std::int64_t> rows,
+                                    std::span<const double> given)>
+      follow;
+};
+
 // Computes oracle rows of one workload, with up to `threads` threads of its own. Not thread-safe.
 class Oracle {
  public:
@@ -60,12 +72,9 @@ class Oracle {
   // The same of the derived inputs, for all rows of `derived` (RowLayout::of_derived); inputs that are not
   // known yet are not read.
   std::vector<double, HugePages<double>> derived(const RowLayout& derived, const InputView&) const;
-  // Of each answer, whether the reference's rule says that it is right; all of them concern outputs of the
-  // task.
-  std::vector<bool> right(const InputView&, std::span<const IndexAnswer>) const;
-  // The same as a function for a comparison (compare.hpp); empty if the task has no rule. It keeps a
-  // reference to this oracle and the spans of `inputs`.
-  std::function<std::vector<bool>(std::span<const IndexAnswer>)> index_rule(const InputView& inputs) const;
+  // For a comparison; empty if the task has no rule. It keeps a reference to this oracle and the spans of
+  // `inputs`.
+  IndexRule index_rule(const InputView& inputs) const;
   const TaskReference& reference() const { return reference_; }
   // Lowers the priority of all its threads except the process's main thread, because something is being timed
   // meanwhile.

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "evaluators/contenders/interpreter.hpp"
 #include "evaluators/contenders/watchdog.hpp"
+#include "evaluators/system/interpreter.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
 
@@ -63,7 +63,7 @@ Expected<std::vector<std::pair<std::string, std::string>>> texts_for(const Conte
     texts.emplace_back("type of " + parameter.name,
                        parameter.flag ? std::string("flag") : std::string(name_of(parameter.type)));
   if (site.program.empty()) return texts;
-  const Expected<Interpreter> interpreter = find_interpreter(site.settings.python);
+  const Expected<Interpreter> interpreter = find_interpreter(site.settings.python, PythonNeeds::library);
   if (!interpreter) return tl::make_unexpected(interpreter.error());
   texts.emplace_back("program", site.program);
   texts.emplace_back("python", interpreter->executable);

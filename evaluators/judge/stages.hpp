@@ -123,10 +123,11 @@ class Checker {
 
 int cores_of(const Facts&);  // number of threads for the oracle: the cpu target's cores, or about half of the
                              // host's cores
-// Opens a session for the variant and workload on the device; every failure is a rejection.
+// Opens a session for the variant and workload on the device; every failure is a rejection. `in_place`:
+// outputs that may have an input's memory have it.
 tl::expected<std::unique_ptr<Session>, Evaluation> open_session(Device&, Stage, const Task&, const Compiled&,
                                                                 const Workload&, const std::string& where,
-                                                                double deadline_s);
+                                                                double deadline_s, bool in_place = false);
 std::vector<std::vector<std::byte>> output_buffers(const Task&, const Workload&);
 // Resizes the outputs, reusing their memory.
 void size_outputs(const Task&, const Workload&, std::vector<std::vector<std::byte>>&);

@@ -58,6 +58,9 @@ struct RowsAsked {
   const InputView& inputs;
   std::span<const std::int64_t> rows;
   std::span<const IndexAnswer> answers = {};  // of the index rule; then `rows` is empty
+  // Values of the rows, whose whole numbers take the place of those that the reference chooses; see
+  // follows_indices.
+  std::span<const double> given = {};
   int threads = 1;
   bool gives_way = false;       // something is being timed meanwhile: a lower priority
   int rounding = FE_TONEAREST;  // the direction in which arithmetic rounds (fenv.h)
@@ -72,6 +75,8 @@ class ReferenceProgram {
   virtual ~ReferenceProgram() = default;
   // Its functions are called in this process.
   virtual bool is_here() const { return false; }
+  // It computes rows with indices that are given, and what follows from them.
+  virtual bool follows_indices() const { return false; }
   // Throws std::runtime_error if that cannot be found out.
   virtual bool defines(const std::string& function) const = 0;
   // How a user declares such a function, for messages.

@@ -163,6 +163,8 @@ void generate(const Fill& fill, std::uint64_t key, std::uint64_t place_key, cons
   }
 }
 
+constexpr std::size_t kSureOfLast = 8;  // elements of a tensor of integers
+
 // Fills a tensor of whole numbers, which are exact to 2^53, line by line along the axis.
 void fill_lines(const Fill& fill, std::uint64_t key, const Axis& axis, Dtype type, std::span<std::byte> out) {
   const std::size_t width = size_of(type), extent = axis.extent, stride = axis.stride;
@@ -174,6 +176,12 @@ void fill_lines(const Fill& fill, std::uint64_t key, const Axis& axis, Dtype typ
     for (std::size_t i = 0; i < extent; ++i)
       encode(type, std::span(line).subspan(i, 1), out.subspan((first + i * stride) * width, width));
   });
+  // At least one element of all has the last value of the range.
+  if (const std::size_t count = out.size() / width;
+      fill.kind == Fill::Kind::integers && count >= kSureOfLast) {
+    const double last = fill.b - 1.0;
+    encode(type, std::span(&last, 1), out.subspan(mixed(~key) % count * width, width));
+  }
 }
 
 // Converts the generated floats to elements of the tensor.

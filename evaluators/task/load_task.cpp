@@ -227,7 +227,20 @@ class Reader {
     }
   }
 
+  // An output that may have the memory of an input must be like it.
+  void check_in_place(const YamlNode& node, const TensorSpec& output) const {
+    const TensorSpec* const input = task_.tensor(output.in_place);
+    if (input == nullptr || input->role != Role::input)
+      node.fail(
+          fmt::format("'{}' is not an input (give the name of the input that is changed)", output.in_place));
+    if (input->shape != output.shape || input->dtype != output.dtype)
+      node.fail(fmt::format("{} must have the shape and the dtype of {}", output.name, input->name));
+    if (std::ranges::count(task_.tensors, output.in_place, &TensorSpec::in_place) > 1)
+      node.fail(fmt::format("two outputs have the memory of {} (keep one)", input->name));
+  }
+
   void read_tensors(const YamlNode& node) {
+    std::vector<std::pair<YamlNode, std::size_t>> changed;  // where, and which output
     for (const auto& [key, value] : node.map().entries()) {
       TensorSpec tensor;
       tensor.name = name_at(key, value);
@@ -248,6 +261,11 @@ class Reader {
         if (!output) share->fail("an input does not differ between runs (remove it)");
         tensor.run_to_run = share->number(0.0, 1.0);
       }
+      if (const auto input = map.optional("in_place")) {
+        if (!output) input->fail("an input is not computed in place (give its name to the output)");
+        tensor.in_place = input->string();
+        changed.push_back({*input, task_.tensors.size()});
+      }
       if (const auto fill = map.optional("fill")) {
         if (tensor.role == Role::output) fill->fail("an output must not have a fill (remove it)");
         tensor.fill = fill_of(*fill, tensor, true);
@@ -256,6 +274,7 @@ class Reader {
       map.finish();
       task_.tensors.push_back(std::move(tensor));
     }
+    for (const auto& [place, output] : changed) check_in_place(place, task_.tensors[output]);
     const auto is_output = [](const TensorSpec& t) { return t.role == Role::output; };
     if (std::none_of(task_.tensors.begin(), task_.tensors.end(), is_output))
       node.fail("no tensor has the role output (give at least one)");

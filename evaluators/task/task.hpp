@@ -36,6 +36,9 @@ struct TensorSpec {
   // Outputs only. By how much two runs on the same inputs may differ, as a share of the permitted error; 0:
   // the bits must be equal.
   double run_to_run = 0.0;
+  // Outputs only. The input whose memory a caller may pass for it as well, because the operation changes that
+  // input; empty: none. A kernel must be right either way.
+  std::string in_place;
 };
 
 struct Dimension {

@@ -315,4 +315,21 @@ std::vector<std::string> macros(const Variant& variant, const Task& task, const 
   return result;
 }
 
+Plan in_place(const Task& task, Plan plan) {
+  for (std::size_t output = 0; output < task.tensors.size(); ++output) {
+    const std::string& name = task.tensors[output].in_place;
+    if (name.empty()) continue;
+    const auto input =
+        static_cast<int>(std::ranges::find(task.tensors, name, &TensorSpec::name) - task.tensors.begin());
+    plan.buffers[output].starts_as = input;
+    for (PlannedKernel& kernel : plan.kernels)
+      for (PlannedArgument& argument : kernel.args)
+        if (argument.kind == PlannedArgument::Kind::buffer && argument.index == input)
+          argument.index = static_cast<int>(output);
+    for (PlannedTensorMap& map : plan.tensor_maps)
+      if (map.buffer == input) map.buffer = static_cast<int>(output);
+  }
+  return plan;
+}
+
 }  // namespace cultivar

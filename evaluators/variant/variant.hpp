@@ -63,6 +63,7 @@ struct PlannedBuffer {
   enum class Use { input, output, workspace } use = Use::input;
   bool zero = false;
   std::size_t element_bytes = 1;  // element size of a tensor
+  int starts_as = -1;             // an output that holds this input before a run, instead of a random pattern
 };
 
 struct PlannedArgument {
@@ -101,6 +102,9 @@ struct Unmet {
 };
 tl::expected<void, Unmet> check_constraints(const Variant&, const Task&, const Workload&, const Facts&);
 Expected<Plan> make_plan(const Variant&, const Task&, const Workload&, const Facts&);
+// The same with every output that may have an input's memory (TensorSpec::in_place) in that memory: the
+// kernels get one place for both.
+Plan in_place(const Task&, Plan);
 // The first of these workloads on which a constraint or the plan fails: why, and the line of the manifest.
 std::optional<ManifestError> illegal_on(const std::vector<Workload>&, const Variant&, const Task&,
                                         const Facts&);

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/contenders/interpreter.hpp"
 #include "evaluators/judge/requests.hpp"
+#include "evaluators/system/interpreter.hpp"
 
 namespace cultivar {
 

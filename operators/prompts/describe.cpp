@@ -8,9 +8,12 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/judge/stages.hpp"
+#include "evaluators/references/task_files.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/timing/roofline.hpp"
 
@@ -130,31 +133,19 @@ std::string fenced(const std::string& text, const std::string& language) {
   return fence + language + "\n" + text + (text.ends_with('\n') ? "" : "\n") + fence + "\n";
 }
 
-namespace {
-
-// The modules of the task's folder that its reference in Python may import.
-std::vector<std::string> python_files_beside(const Task& task) {
-  std::vector<std::string> files;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(task.folder, ignored))
-    if (entry.path().extension() == ".py" && entry.path() != task.reference &&
-        entry.path().filename() != "pytorch.py")
-      files.push_back(entry.path().filename());
-  std::ranges::sort(files);
-  return files;
-}
-
-}  // namespace
-
 std::string describe_oracle(const Task& task) {
   std::string text = read_file(task.reference).value_or("");
   const std::string name = task.reference.filename();
-  if (task.reference.extension() != ".cpp") {
+  if (is_in_python(task.reference)) {
     // What it imports from its folder is the user's own code, which says more than the call of it.
     std::string words =
         fmt::format("The oracle ({}; computed in double precision):\n{}", name, fenced(text, "python"));
-    for (const std::string& other : python_files_beside(task))
-      words += fmt::format("\n{}:\n{}", other, fenced(read_file(task.folder / other).value_or(""), "python"));
+    const auto read = [&](const std::string& file) -> std::optional<std::string> {
+      auto found = read_file(task.folder / file);
+      return found ? std::optional(std::move(*found)) : std::nullopt;
+    };
+    for (const std::string& other : files_of_reference(name, read))
+      if (other != name) words += fmt::format("\n{}:\n{}", other, fenced(read(other).value_or(""), "python"));
     return words;
   }
   const std::size_t row = text.find("extern \"C\" void reference_row(");
@@ -189,6 +180,12 @@ std::string values_of(const TensorSpec& tensor) {
     case Fill::Kind::offsets:
       return fmt::format(", offsets from 0 to {} in steps of at least {}", b, a);
     default:
+      if (!tensor.in_place.empty())
+        return fmt::format(
+            ", in the memory of {0} in half of the runs, so that what was read of {0} must not be needed "
+            "after it is "
+            "written",
+            tensor.in_place);
       return tensor.run_to_run > 0.0 ? fmt::format(", two runs may differ by {} of the permitted error",
                                                    number(tensor.run_to_run))
                                      : "";
@@ -301,7 +298,7 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
       "\nAn output is correct if its maximum and RMS error against the fp64 oracle are below {} times those "
       "of the legal roundings ({}), over the complete output and over each {} rows.\n",
       number(task.tolerance.factor),
-      task.reference.extension() != ".cpp"
+      is_in_python(task.reference)
           ? "of PyTorch in the inputs' dtype, and of a plain kernel that computes in f32 and rounds once"
       : with_oracle ? "`reference_row_rounded`, below"
                     : "a row computed with the roundings of its dtype",

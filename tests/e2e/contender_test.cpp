@@ -5,7 +5,7 @@
 // beside a kernel; and the messages if there is none.
 #include <boost/test/unit_test.hpp>
 
-#include "evaluators/contenders/interpreter.hpp"
+#include "evaluators/system/interpreter.hpp"
 #include "support/contains.hpp"
 #include "support/contenders.hpp"
 #include "support/own_task.hpp"
@@ -81,7 +81,8 @@ BOOST_AUTO_TEST_CASE(a_contender_that_cannot_be_used_is_told_before_the_work_and
 }
 
 BOOST_AUTO_TEST_CASE(a_syntax_error_of_a_python_contender_is_told_before_the_work) {
-  if (!cultivar::find_interpreter("python3")) return;  // no Python, or none with a shared library
+  if (!cultivar::find_interpreter("python3", cultivar::PythonNeeds::library))
+    return;  // no Python, or none with a shared library
   write_text(folder / "mine.py", "def prepare(workload, tensors):\n    return 1 +\n");
   const auto result =
       run({"evaluate", "own_softmax", "naive", "--contender", "mine.py", "--stop-after", "lint"});

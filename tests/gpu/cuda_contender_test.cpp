@@ -6,10 +6,10 @@
 
 #include "evaluators/check/open_reference.hpp"
 #include "evaluators/contenders/catalogue.hpp"
-#include "evaluators/contenders/interpreter.hpp"
 #include "evaluators/contenders/library.hpp"
 #include "evaluators/judge/contender_side.hpp"
 #include "evaluators/judge/stages.hpp"
+#include "evaluators/system/interpreter.hpp"
 #include "evaluators/worker/services.hpp"
 #include "gpu/gpu_bench.hpp"
 #include "support/contains.hpp"
@@ -78,10 +78,11 @@ void time_beside(const std::string& name, const std::string& seed, const std::st
                  const std::string& task_name) {
   const KnownContender contender = known(name);
   if (contender.library.empty()) return;
-  if (!contender.program.empty() && !find_pytorch(ServiceOptions{}.python)) {
-    BOOST_TEST_MESSAGE("contender " << name << ": absent: " << words(find_pytorch(ServiceOptions{}.python)));
-    return;
-  }
+  if (!contender.program.empty())
+    if (const auto found = find_interpreter(ServiceOptions{}.python, PythonNeeds::imported_torch); !found) {
+      BOOST_TEST_MESSAGE("contender " << name << ": absent: " << words(found));
+      return;
+    }
   ServiceOptions options;
   options.target = target_named("cuda");
   options.programs = testing::programs_folder();

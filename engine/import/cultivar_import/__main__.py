@@ -80,7 +80,7 @@ def main():
         summary = {"task": done.name, "report": done.report(), "seeds": done.seeds, "dtypes": done.dtypes,
                    "dimensions": done.dims.free, "assumed": done.assumed, "to_check": done.to_check}
         if write:
-            write(**summary)
+            write(**summary, task_yaml=done.yaml)
         elif options.json:
             print(json.dumps(summary))
         else:

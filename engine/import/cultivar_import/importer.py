@@ -11,13 +11,12 @@ import time
 import torch
 
 from . import plan, probe, shapes, write
-from .probe import modes
+from .probe import PURE, choices, modes
 from .refusal import Refusal, brief
 from .source import Source
 from .subject import DTYPES, Subject, identifier, load_reference
 
 ELEMENT = {"i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "f32": 4, "f64": 8}
-SERIOUS = ("without_", "biasless_", "cut_", "fp8_")
 
 
 class Import:
@@ -42,6 +41,7 @@ class Import:
         self.subject = Subject(self.source, self.training)
         self.subject.copy_files(self.out)
         self.without, self.flatten, self.booleans, self.gain = {}, False, [], False
+        self.fields, self.changed, self.added, self.in_place = [], [], [], {}
         self.inputs = self.subject.inputs
         if not any(i.floating for i in self.inputs):
             raise Refusal("None of the inputs is floating point.", "Tasks of whole numbers only cannot be imported.")
@@ -65,7 +65,7 @@ class Import:
     # The program
 
     def _write_reference(self):
-        text = self.subject.reference(self.name, self.flatten, self.without, self.booleans)
+        text = self.subject.reference(self.name, self.flatten, self.without, self.booleans, self.changed, self.added)
         with open(os.path.join(self.out, "reference.py"), "w", encoding="utf-8") as file:
             file.write(text)
 
@@ -89,7 +89,7 @@ class Import:
         except Exception as error:
             raise self._not_running(error) from None
         nested = structure == "nested"
-        if nested or self.booleans:
+        if nested or self.booleans or self.changed:
             self.flatten = self.flatten or nested
             self._write_reference()
             compute = self._load()
@@ -121,18 +121,27 @@ class Import:
 
     def _structure(self, compute, every):
         """Looks at what the program returns. "flat" or "nested"; refuses what no task can have."""
-        result = None
+        result, changed, returned = None, [], {}
 
         def look(*tensors):
-            nonlocal result
+            nonlocal result, changed, returned
+            before = [t._version for t in tensors]
             result = compute(*tensors)
-            return result
+            flat = shapes.leaves(result)
+            changed = [k for k, t in enumerate(tensors) if t._version != before[k]]
+            returned = {n: k for n, r in enumerate(flat) for k in changed
+                        if r is tensors[k] or (torch._C._is_alias_of(r, tensors[k]) and r.shape == tensors[k].shape)}
+            return [*flat, *(tensors[k] for k in changed if k not in returned.values())]
 
         got = shapes.run_shapes(look, self.inputs, every)
         flat = torch.utils._pytree.tree_leaves(result)
+        self._changes([self.inputs[k] for k in changed], {n: self.inputs[k] for n, k in returned.items()}, len(shapes.leaves(result)))
         if not got:
             what = type(result).__name__
             raise Refusal(f"{self.source.name} returns a {what}, not a tensor.", "Return a tensor or a tuple of tensors.")
+        fields = list(result) if isinstance(result, dict) else list(getattr(result, "_fields", ()))
+        if len(fields) == len(flat) and all(isinstance(f, str) for f in fields):
+            self.fields = fields
         strange = [v for v in flat if v is not None and not isinstance(v, torch.Tensor)]
         if strange:
             raise Refusal(f"{self.source.name} returns a {type(strange[0]).__name__} beside its tensors.", "Return tensors only.")
@@ -148,6 +157,19 @@ class Import:
         plain = isinstance(result, torch.Tensor) or (isinstance(result, (tuple, list)) and all(
             isinstance(v, torch.Tensor) for v in result))
         return "flat" if plain else "nested"
+
+    def _changes(self, changed, returned, count):
+        """Inputs that the program changes are outputs that may have their memory."""
+        kept = next((i for i in changed if i.origin != "example"), None)
+        if kept:
+            raise Refusal(f"{self.source.name} changes its {kept.origin} {kept.path}: it keeps state from call to call.", PURE)
+        self.changed = [i.name for i in changed]
+        self.added = [i.name for i in changed if i not in returned.values()]  # outputs that it does not return
+        self.in_place = {n: i.name for n, i in returned.items()}
+        self.in_place.update({count + n: name for n, name in enumerate(self.added)})
+        if changed:
+            self.assumed.append(f"{', '.join(self.changed)}: changed in place, so the new value is an output, which may have the memory of the "
+                                "input (in_place); a kernel must be right with memory of its own for it, too")
 
     # Fills
 
@@ -234,7 +256,7 @@ class Import:
         name, sizes = self.source.name, self.sizes
 
         def check(assignment, seconds):
-            probe.check_function(self.runner, assignment, name)
+            probe.check_function(self.runner, assignment, name, self._load())
             probe.check_alive(self.runner, assignment, 12 if seconds < 0.05 else 4 if seconds < 0.3 else 2, name)
 
         try:
@@ -327,7 +349,7 @@ class Import:
         self.smoke = self.middle
         self.slow = sizes.middle_seconds > 0.05
         for name, least in sizes.bound_below():
-            self.assumed.append(f"{name} is at least {least}: the program does not run with less")
+            self.assumed.append(f"{name} is at least {least}: the program does not run with a smaller one")
         self.sweep, self.stress_shapes, self.edge = sizes.checks()
         self.dtypes = probe.dtypes_of(runner, self.middle)
         self.say("rows, mistakes, stress cases")
@@ -335,20 +357,22 @@ class Import:
         self.rows_of = probe.separable(runner, odd)
         first = max(self.rows_of, key=len)
         self.rows = first
+        probe.check_fresh(runner, [self.middle] + self.sweep[:2], self.source.name, self._load())
         told, missed, count = probe.mistakes(runner, [self.middle] + ([] if self.slow else self.sweep[:2]))
-        hidden = [m for m in missed if m[2] == "hidden"]  # less than f32 resolves is no laxity: those are only listed
-        serious = [m for m in hidden if m[0].startswith(SERIOUS)]
+        hidden = [m for m, why in missed if why == "hidden"]  # less than f32 resolves is no laxity: those are only listed
+        serious = next((m for m in hidden if m.serious or m.name.startswith("fp8_")), None)
         if serious:
-            raise Refusal(f"A wrong kernel would pass: {serious[0][0]} ({serious[0][1]}) changes the outputs by less than their "
-                          "permitted error.", "Choose example inputs on which this operation matters.")
+            raise Refusal(f"A wrong kernel would pass: with this mistake the outputs change by less than their permitted error: {serious.about} "
+                          f"({serious.name}).", "Choose example inputs on which this operation matters.")
         if not told and count:
             raise Refusal("No mistake in the program could be told from it on its check shapes.",
                           "Choose example inputs on which its operations matter.")
-        for name, about, why in [m for m in missed if m[2] != "equal"][:4] + [m for m in missed if m[2] == "equal"][:4]:
-            self.to_check.append(f"the mistake {name} ({about}) {'changes nothing' if why == 'equal' else 'is within the permitted error'}"
-                                 " on the check shapes")
+        for mistake, why in [m for m in missed if m[1] != "equal"][:4] + [m for m in missed if m[1] == "equal"][:4]:
+            self.to_check.append(f"the checks do not notice this mistake, which on the check shapes changes "
+                                 f"{'nothing' if why == 'equal' else 'less than the permitted error'}: {mistake.about} ({mistake.name})")
         self.mistakes_tried = count
         self.controls = self._controls(told)
+        self.unruled = self._unruled()
         self.stress = self._stress()
         self._sets()
         self.more_dimensions = []
@@ -358,8 +382,8 @@ class Import:
 
     def _controls(self, told):
         by_kind = {}
-        for name, about in told:
-            by_kind.setdefault(name.split("_")[0], []).append((name, about))
+        for mistake in told:
+            by_kind.setdefault(mistake.name.split("_")[0], []).append(mistake)
         chosen, kinds = [], [k for k in ("without", "biasless", "cut", "scaled", "fp8") if k in by_kind]
         while len(chosen) < 12 and any(by_kind[k] for k in kinds):
             for k in kinds:
@@ -382,11 +406,11 @@ class Import:
                 limits.append(2 * max(error, float(e.abs().max()) * probe.EPS / 2) + 64 * probe.EPS * float(e.square().mean().sqrt()))
             cases.append((assignment, tensors, right, limits))
         result = []
-        for name, about in chosen:
+        for mistake in chosen:
             shown, hidden = [self.middle], []
             for assignment, tensors, right, limits in cases:
                 try:
-                    wrong = modes.mutant(self.runner.compute, tensors, name)
+                    wrong = modes.mutant(self.runner.compute, tensors, mistake.name)
                     good = any(a.shape != b.shape or float((a.double() - b.double()).abs().nan_to_num(nan=math.inf).max()) > 2 * l
                                for a, b, l in zip(wrong, right, limits))
                 except Exception:
@@ -394,7 +418,7 @@ class Import:
                 (shown if good else hidden).append(assignment)
             when = self._when(shown, hidden)
             if when is not None:
-                result.append((name, about, when))
+                result.append((mistake, when))
         return result
 
     def _when(self, shown, hidden):
@@ -417,6 +441,24 @@ class Import:
         if all(any(h[n] < limits[n] for n in names) for h in hidden):
             return " && ".join(f"{n} >= {limits[n]}" for n in names)
         return None
+
+    def _unruled(self):
+        """The outputs of whole numbers that are no indices that topk, sort or argmax chose."""
+        seen = choices.Seen(self.compute, self.runner.draw(self.middle, 1))
+        whole = [k for k, d in enumerate(self.dims.output_dtypes) if not d.is_floating_point]
+        ruled = [k for k in whole if seen.places[k] is not None]
+        if ruled:
+            self.assumed.append(f"{self._outputs(ruled)} indices that are chosen by scores: another index is as right if its score in f64 differs by "
+                                "at most the permitted error")
+        unruled = [k for k in whole if k not in ruled]
+        if unruled:
+            self.to_check.append(f"{self._outputs(unruled)} whole numbers that are compared exactly: kernels that take another of equal or "
+                                 "nearly equal values are refused")
+        return unruled
+
+    def _outputs(self, numbers):
+        texts = [self.fields[n] if n < len(self.fields) else str(n) for n in numbers]
+        return f"output {texts[0]} has" if len(texts) == 1 else f"the outputs {', '.join(texts[:-1])} and {texts[-1]} have"
 
     def _stress(self):
         targets = [i for i in self.inputs if i.origin == "example" and i.floating and len(i.shape)][:3] or [
@@ -455,12 +497,9 @@ class Import:
             ("near_equal", "values that hardly differ", lambda i: {"kind": "normal", "a": r3(scale(i)), "b": r3(0.01 * scale(i))}),
         ]
         cases.insert(2, cases.pop(next(k for k, case in enumerate(cases) if case[0] == "offset")))
-        if any(not d.is_floating_point for d in self.dims.output_dtypes):
-            # Which of equal values counts is the reference's choice, which a kernel cannot know.
+        if self.unruled:
+            # Of whole numbers that are no chosen indices, only the reference's are right, also where values are equal.
             cases = [case for case in cases if case[0] not in ("zeros", "identical", "equal_rows")]
-            self.to_check.append("an output of whole numbers must be the reference's: of equal values the one that PyTorch takes, so kernels "
-                                 "that take another are refused wherever values are equal; a rule for ties can be given with a "
-                                 "reference in C++ only")
         for name, about, make in cases:
             if len(found) >= (3 if self.slow else 8) or (sizes_late() and len(found) >= 3):
                 break
@@ -529,17 +568,25 @@ class Import:
                 self.flops = None
 
     def _output_names(self):
-        taken = {i.name for i in self.inputs} | set(self.dims.free) | set(self.dims.derived)
+        taken = {i.name for i in self.inputs} | set(self.dims.free) | set(self.dims.derived) | {d.name for d in self.more_dimensions}
         count = len(self.dims.outputs)
-        if self.traced is not None:
-            self.output_names = [o.name for o in self.traced.outputs]
-            return
         self.output_names = []
         for k in range(count):
-            base = ("y" if "y" not in taken and "Y" not in taken else "out_") if count == 1 else f"y{k}"
-            name = identifier(base, taken)
+            if k < len(self.fields):
+                base = self.fields[k]
+            elif k in self.in_place:
+                base = f"{self.in_place[k]}_out"
+            elif self.traced is not None:
+                base = self.traced.outputs[k].name
+            else:
+                base = ("y" if "y" not in taken and "Y" not in taken else "out_") if count == 1 else f"y{k}"
+            named = self.traced is not None and base == self.traced.outputs[k].name and base not in taken
+            name = base if named else identifier(base, taken)
             taken.add(name)
             self.output_names.append(name)
+        if self.traced is not None:
+            for output, name in zip(self.traced.outputs, self.output_names):
+                output.name = name
 
     # Files
 
@@ -607,7 +654,7 @@ class Import:
         return ""
 
     def _derive(self, seeds, folder):
-        made = seeds.derive(self.traced, self.name)
+        made = seeds.derive(self.traced, self.name, set(self.changed))
         for target, file, text in (("cpu", "naive.cpp", made.cpu), ("cuda", "cuda_naive.cu", made.cuda)):
             if text:
                 with open(os.path.join(folder, file), "w", encoding="utf-8") as opened:
@@ -624,7 +671,8 @@ class Import:
         self.summary = f"{doc + ': ' if doc else ''}{what} {self.source.name} of model.py{mode}, as reference.py computes it"[:400]
         self._seeds()
         with open(os.path.join(self.out, "task.yaml"), "w", encoding="utf-8") as file:
-            file.write(write.task_yaml(self))
+            self.yaml = write.task_yaml(self)
+            file.write(write.composed(self.yaml))
         folder = os.path.join(self.out, "contenders")
         os.makedirs(folder, exist_ok=True)
         for name, compiled in (("torch_eager", False), ("torch_compile", True)):

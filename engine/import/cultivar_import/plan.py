@@ -145,7 +145,8 @@ class Sizes:
         return tied
 
     def bound_below(self):
-        """States the least size of each dimension at which the program runs, where that is not 1: [(name, least)]."""
+        """States the least size of each dimension at which the program runs, where that is not 1: [(name, a number or the dimension that
+        it is no smaller than)]."""
         found = []
         for name in list(self.dims.free):
             for value in (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32):
@@ -157,9 +158,26 @@ class Sizes:
                 if self._runs(trial):
                     break
                 found = [f for f in found if f[0] != name] + [(name, value + 1)]
+        symbol = lambda name: sympy.Symbol(name, integer=True, positive=True)
+        told = []
         for name, least in found:
-            self.dims.hard.append(sympy.Ge(sympy.Symbol(name, integer=True, positive=True), least))
-        return found
+            other = self._no_smaller_than(name, least - 1)
+            bound = sympy.Ge(symbol(name), symbol(other) if other else least)
+            if all(true_at(bound, sizes) for sizes in (self.example, self.middle)):
+                self.dims.hard.append(bound)
+                told.append((name, other or least))
+        return told
+
+    def _no_smaller_than(self, name, size):
+        """The other dimension with which `name` must grow, as where indices below the one point into the other; None: none. The
+        program fails where `name` alone has this size."""
+        for other in self.dims.free:
+            if other == name or self.middle[other] <= size:
+                continue
+            trial = self.fit({**self.middle, name: size, other: size})
+            if trial is not None and trial[name] == trial[other] == size and self._runs(trial):
+                return other
+        return None
 
     def _runs(self, assignment):
         try:

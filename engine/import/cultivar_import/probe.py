@@ -17,11 +17,11 @@ class Constant(Refusal):
 
 
 try:
-    from cultivar_reference import modes
+    from cultivar_reference import choices, modes
 except ImportError:
     sys.path.append(os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3, "evaluators", "references",
                                                   "python")))
-    from cultivar_reference import modes
+    from cultivar_reference import choices, modes  # noqa: F401
 
 EPS = 2.0**-23
 STATE = "{} gives other values in another call with the same inputs: it keeps state from call to call, or draws random numbers."
@@ -197,8 +197,21 @@ def distance(one, other):
     return worst
 
 
-def check_function(runner, assignment, name):
-    """Refuses what is no function of its inputs. Returns the exact outputs of some draws."""
+def check_fresh(runner, assignments, name, fresh):
+    """Refuses a program that has become another one by its calls: `fresh`, the same program loaded anew, gives other values. A value
+    that it keeps from the first call with a shape is found by this."""
+    for seed, assignment in enumerate(assignments, 31):
+        tensors = runner.draw(assignment, seed)
+        if not _equal(runner.exact(tensors), modes.exact(fresh, tensors)):
+            raise Refusal(STATE.format(name), PURE)
+
+
+def _equal(one, other):
+    return all(torch.equal(a, b) or (a.isnan() & b.isnan()).any() for a, b in zip(one, other))
+
+
+def check_function(runner, assignment, name, fresh):
+    """Refuses what is no function of its inputs. Returns the exact outputs of some draws. `fresh`: as check_fresh has it."""
     tensors = runner.draw(assignment, 1)
     try:
         kept = [t.clone() for t in tensors]
@@ -210,8 +223,10 @@ def check_function(runner, assignment, name):
     if given is not None:
         for item, before, after in zip(runner.inputs, kept, tensors):
             if not torch.equal(before, after):
-                raise Refusal(f"{name} changes its input {item.name} in place.",
-                              "Compute a new tensor instead (out of place), and return it.")
+                if item.origin != "example":
+                    raise Refusal(f"{name} changes its {item.origin} {item.path}: it keeps state from call to call.", PURE)
+                raise Refusal(f"{name} changes its input {item.name} in a way that cannot be seen by its trace.",
+                              "Change it without .data and detach(), or compute a new tensor and return it.")
         flat = torch.utils._pytree.tree_leaves(given)
         if not any(isinstance(t, torch.Tensor) for t in flat):
             raise Refusal(f"{name} returns a {type(given).__name__}, not a tensor.", "Return a tensor or a tuple of tensors.")
@@ -231,8 +246,9 @@ def check_function(runner, assignment, name):
         runs.append(runner.exact(runner.draw(assignment, seed)))
     last = runner.exact(tensors)
     for other in (again, last):
-        if any(not torch.equal(a, b) and not (a.isnan() & b.isnan()).any() for a, b in zip(first, other)):
+        if not _equal(first, other):
             raise Refusal(STATE.format(name), PURE)
+    check_fresh(runner, [assignment], name, fresh)
     for k in range(len(first)):
         if not first[k].is_floating_point():
             if all(torch.equal(first[k], r[k]) for r in runs[1:]):
@@ -350,7 +366,7 @@ def separable(runner, assignment):
 
 
 def mistakes(runner, assignments, seconds=6.0):
-    """([(name, about)] that are told apart on the first assignment, [(name, about, why)] that are not on any)."""
+    """(the Mistakes that are told apart on the first assignment, [(Mistake, why)] that are not on any, how many were tried)."""
     begin = time.process_time()
     tensors = runner.draw(assignments[0], 1)
     exactly = runner.exact(tensors)
@@ -377,7 +393,7 @@ def mistakes(runner, assignments, seconds=6.0):
 
     told, missed = [], []
     known = [bounds(c) for c in cases]
-    for name, about in every:
+    for mistake in every:
         if time.process_time() - begin > seconds and told:
             break
         verdicts = []
@@ -400,7 +416,7 @@ def mistakes(runner, assignments, seconds=6.0):
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    wrong = modes.mutant(runner.compute, given, name)
+                    wrong = modes.mutant(runner.compute, given, mistake.name)
             except (LookupError, RuntimeError, IndexError, ValueError, TypeError):
                 verdicts.append("impossible")
                 continue
@@ -412,9 +428,9 @@ def mistakes(runner, assignments, seconds=6.0):
             apart = distance(wrong, right)
             verdicts.append("equal" if apart <= 1e-9 else "tiny" if apart <= 1e-4 else "hidden")
         if verdicts and verdicts[0] == "told":
-            told.append((name, about))
+            told.append(mistake)
         elif "told" not in verdicts:
-            missed.append((name, about, next((v for v in ("hidden", "tiny") if v in verdicts), "equal")))
+            missed.append((mistake, next((v for v in ("hidden", "tiny") if v in verdicts), "equal")))
     return told, missed, len(every)
 
 

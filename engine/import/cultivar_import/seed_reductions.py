@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import operator
-
 from .seed_values import (
     C_TYPES, Hole, Pass, Stored, Unsupported, Value, View, _ONE, _ZERO, _flat, _product, _raw, _square, _unflatten,
     _variable, _wrap, kind_of, literal,
@@ -135,26 +133,13 @@ class Reductions:
                 text = finish(results)
                 store(code, full, f"({C_TYPES[kind]})({text})")
         else:
-            users = {u.args[1]: u for u in node.users if u.target is operator.getitem}
-            buffers = []
-            for number, (k, text) in enumerate(outputs):
-                s = self.sizes_of(node.meta["val"][number])
-                if number not in users:
-                    buffers.append(None)
-                    continue
-                direct = self.output_buffer(users[number])
-                if direct is not None and len(users[number].users) == 1:
-                    buffers.append((direct, s))
-                    self.env[users[number]] = Stored(direct, s)
-                else:
-                    buffers.append((self.workspace(k, s), s))
-            self.env[node] = tuple(Stored(*b) if b else None for b in buffers)
+            buffers = [each and each[0] for each in self.results(node, [k for k, _ in outputs])]
 
             def done(code, idx, results):
                 position = _flat(idx, [shape[n] for n in kept])
                 for b, (k, text) in zip(buffers, outputs):
                     if b:
-                        code.store(b[0], position, f"({C_TYPES[k]})({text(results)})")
+                        code.store(b, position, f"({C_TYPES[k]})({text(results)})")
 
         # Neighbouring axes that are both kept or both reduced become one.
         labels = [n in dims for n in range(len(shape))]

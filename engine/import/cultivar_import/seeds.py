@@ -17,6 +17,7 @@ from typing import Callable
 import sympy
 import torch
 
+from .seed_orders import AHEAD, Orders
 from .seed_products import Products
 from .seed_reductions import Reductions
 from .seed_rules import SPECIAL, _ELEMENT, _FIXED
@@ -42,10 +43,11 @@ class Seeds:
     operations: list[str] = dataclasses.field(default_factory=list)  # unsupported ones
 
 
-class Lowering(Views, Reductions, Products):
+class Lowering(Views, Reductions, Orders, Products):
     """Makes one variant, for one target."""
 
-    def __init__(self, traced: Traced, task: str, target: str):
+    def __init__(self, traced: Traced, task: str, target: str, copied=frozenset()):
+        self.copied = copied  # inputs of which an output may have the memory
         self.traced, self.task, self.target = traced, task, target
         self.functions: list[str] = []
         self.launches: list[str] = []  # of the manifest
@@ -81,7 +83,7 @@ class Lowering(Views, Reductions, Products):
             "struct", "for", "if", "do", "while", "else", "return", "void", "template", "operator", "default", "switch", "case",
             "i64", "exp", "log", "pow", "sqrt", "sin", "cos", "tan", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "signed", "unsigned",
         }
-        if name in reserved or re.fullmatch(r"(size|space|table|sums?|parts?)_?\d*|width|depth|columns|factor|best|where|left|top|end|low|high|element|half|mine|other|larger|smaller(_of)?|greater|widened|narrowed|quotient_up|floor_quotient|not_a_number|erf.*|exp.*|log.*|half|index", name) or re.fullmatch(r"[a-z]{1,2}\d*", name) and not re.fullmatch(r"[xyw]", name) or name in self.dims:
+        if name in reserved or re.fullmatch(r"(size|space|table|sums?|parts?)_?\d*|width|depth|columns|factor|best|where|left|top|end|low|high|element|half|mine|other|larger|smaller(_of)?|greater|ahead|widened|narrowed|quotient_up|floor_quotient|not_a_number|erf.*|exp.*|log.*|half|index", name) or re.fullmatch(r"[a-z]{1,2}\d*", name) and not re.fullmatch(r"[xyw]", name) or name in self.dims:
             return name + "_data"
         return name
 
@@ -504,7 +506,10 @@ class Lowering(Views, Reductions, Products):
         for node, info in zip(placeholders, self.traced.inputs):
             if not node.users:
                 continue
-            self.env[node] = Stored(self.tensor(info, False), self.shape_of(node))
+            value = Stored(self.tensor(info, False), self.shape_of(node))
+            if info.name in self.copied:  # read before any output is written
+                value = self.realized(value, self.workspace(value.kind, value.shape))
+            self.env[node] = value
         self.outputs = [self.tensor(info, True) for info in self.traced.outputs]
         results = next(n for n in graph.nodes if n.op == "output").args[0]
         for number, result in enumerate(results):
@@ -596,6 +601,7 @@ class Lowering(Views, Reductions, Products):
             "larger": f"{device} i64 larger(i64 a, i64 b) {{\n  return a > b ? a : b;\n}}\n",
             "smaller_of": f"{device} i64 smaller_of(i64 a, i64 b) {{\n  return a < b ? a : b;\n}}\n",
             "Best": _BEST.replace("DEVICE", device),
+            "ahead": AHEAD.replace("DEVICE", device),
         }
         for word, text in helpers.items():
             if re.search(rf"\b{word}\b", source):
@@ -605,13 +611,13 @@ class Lowering(Views, Reductions, Products):
         return "\n".join(lines)
 
 
-def derive(traced: Traced, task_name: str) -> Seeds:
-    """Seeds for both targets, or the reasons why there are none."""
+def derive(traced: Traced, task_name: str, copied=frozenset()) -> Seeds:
+    """Seeds for both targets, or the reasons why there are none. `copied`: inputs of which an output may have the memory."""
     texts, reasons, operations = {}, [], []
     for target in ("cpu", "cuda"):
         _NAMED.clear()
         try:
-            texts[target] = Lowering(traced, task_name, target).run()
+            texts[target] = Lowering(traced, task_name, target, copied).run()
         except Unsupported as error:
             reasons.append(f"{target}: {error}")
             operations.append(str(error).split(":")[0])

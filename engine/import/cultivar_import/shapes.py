@@ -264,6 +264,12 @@ def _named(inputs, ins, outs, hard, numbers):
             symbol = next(iter(relation.free_symbols))
             if symbol in example:
                 fixed[symbol] = sympy.Integer(example[symbol])
+    given = {e for item, row in zip(inputs, ins) if item.origin == "example" for e in row if e.is_Symbol}
+    for relation in hard:  # as many channels as groups, a constant: a multiple of them would be another program
+        symbol = next(iter(relation.free_symbols)) if len(relation.free_symbols) == 1 else None
+        if symbol in example and symbol not in given and any(
+                type(a).__name__ in ("Mod", "PythonMod") and a.args == (symbol, sympy.Integer(example[symbol])) for a in relation.args):
+            fixed[symbol] = sympy.Integer(example[symbol])
     if fixed:
         ins = [[e.xreplace(fixed) for e in row] for row in ins]
         outs = [[e.xreplace(fixed) for e in row] for row in outs]

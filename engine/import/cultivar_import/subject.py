@@ -7,6 +7,7 @@ import keyword
 import os
 import re
 import shutil
+import sys
 import warnings
 
 import torch
@@ -328,9 +329,10 @@ class Subject:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copyfile(whole, target)
 
-    def reference(self, task, flatten=False, without=None, booleans=()):
+    def reference(self, task, flatten=False, without=None, booleans=(), changed=(), added=()):
         """The text of reference.py. `without`: {name of an input on which no output depends: the
-        texts of its sizes}; such an input is no argument."""
+        texts of its sizes}; such an input is no argument. `changed`: inputs that the program changes, `added` those of them that it
+        does not return."""
         without = without or {}
         source = self.source
         lines = [f'"""{source.name} of model.py as the reference of the task {task}.', "",
@@ -374,6 +376,9 @@ class Subject:
             like = next(i.name for i in self.inputs if i.name in names and i.floating)
             lines += [f"    {gone} = {like}.new_ones([{', '.join(without[gone])}])  # no output depends on it"]
 
+        for name in changed:
+            lines += [f"    {name} = {name}.clone()  # the program changes it"]
+
         def use(i):
             return f"{i.name} != 0" if i.dtype == torch.bool else i.name
 
@@ -396,7 +401,8 @@ class Subject:
                 lines += [f"    result = torch.func.functional_call(_module, values, {one})"]
             else:
                 lines += [f"    result = _module({call})"]
-        if flatten:
+        if flatten or added:
+            flatten = True
             lines += ["    parts = [p for p in torch.utils._pytree.tree_leaves(result) if isinstance(p, torch.Tensor)]"]
             result = "parts"
         else:
@@ -407,6 +413,8 @@ class Subject:
             for k in booleans:
                 lines += [f"    parts[{k}] = parts[{k}].to(torch.uint8)"]
             result = "parts"
+        if added:
+            lines += [f"    parts += [{', '.join(added)}]"]
         lines += [f"    return {'tuple(parts)' if result == 'parts' else result}"]
         if lines[-2].startswith("    result = ") and lines[-1] == "    return result":
             lines[-2:] = ["    return " + lines[-2][len("    result = "):]]
@@ -427,9 +435,12 @@ _loaded = 0
 
 
 def load_reference(folder):
-    """compute of the folder's reference.py, in a module of its own."""
+    """compute of the folder's reference.py, in a module of its own, without what earlier loads left."""
     global _loaded
     _loaded += 1
+    for key, module in list(sys.modules.items()):  # what it imports from its folder is loaded anew as well
+        if (getattr(module, "__file__", None) or "").startswith(os.path.abspath(folder) + os.sep):
+            del sys.modules[key]
     path = os.path.join(folder, "reference.py")
     spec = importlib.util.spec_from_file_location(f"cultivar_reference_{_loaded}", path)
     module = importlib.util.module_from_spec(spec)

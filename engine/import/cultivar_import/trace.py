@@ -836,11 +836,16 @@ def _relations(traced: Traced, environment, symbols: dict) -> list[str]:
                     if not size.is_Number and not size.is_Symbol and size not in sizes:
                         sizes.append(size)
     conditions = []
-    for node in traced.graph.graph.nodes:  # an index that the function chooses must exist
+    for node in traced.graph.graph.nodes:  # an index that the function names, or as many as it asks for, must exist
+        least = 0
         if node.target is aten.select.int and isinstance(node.args[2], int):
             size = traced.shape(node.args[0].meta["val"])[node.args[1]]
             least = node.args[2] + 1 if node.args[2] >= 0 else -node.args[2]
-            if not size.is_Number and least > 1 and sympy.Ge(size, least) not in conditions:
+        if node.target is aten.topk.default and node.args[0].meta["val"].dim() and isinstance(node.args[1], int):
+            size = traced.shape(node.args[0].meta["val"])[node.args[2] if len(node.args) > 2 else -1]
+            least = node.args[1]
+        if least > 1:
+            if not size.is_Number and sympy.Ge(size, least) not in conditions:
                 conditions.append(sympy.Ge(size, least))
     for size in _several:
         condition = sympy.Ge(traced.expression(size), 2)
@@ -984,7 +989,7 @@ def _flops(traced: Traced) -> str:
             total += 2 * kernel * (count(x) if node.args[6] else out)
         elif name == "pool":
             total += out * math.prod(node.args[1])
-        elif name in ("sum", "mean", "amax", "amin", "argmax", "argmin", "prod", "max", "min", "any", "all", "adaptive_pool", "scan"):
+        elif name in ("sum", "mean", "amax", "amin", "argmax", "argmin", "prod", "max", "min", "any", "all", "adaptive_pool", "scan", "topk", "sort"):
             total += count(node.args[0].meta["val"])
         elif name in ("var", "var_mean"):
             total += 3 * count(node.args[0].meta["val"])

@@ -55,8 +55,14 @@ def bytes_text(tensors):
     return " + ".join(terms)
 
 
+def composed(parts):
+    """The text of task.yaml from the parts of it."""
+    controls = "\ncontrols:\n" + "".join(c["text"] for c in parts["controls"]) if parts["controls"] else ""
+    return parts["before"] + controls + parts["after"]
+
+
 def task_yaml(t):
-    """The text of task.yaml from a finished import."""
+    """The parts of task.yaml from a finished import: {"before", "controls": [{"name", "about", "serious", "text"}], "after"}."""
     dims = t.dims
     out = [f"# Written by `cultivar import` from {t.source_name}: read it, and correct what it assumes.", f"name: {t.name}",
            f"summary: {quoted(t.summary)}", "", "dimensions:"]
@@ -79,7 +85,8 @@ def task_yaml(t):
     for k, (name, shape) in enumerate(zip(t.output_names, dims.outputs)):
         dtype = t.output_dtype(k)
         rows = "" if t.rows_of[k] == t.rows else f", rows: {shape_text(t.rows_of[k])}"
-        out.append(f"  {name}: {{role: output, shape: {shape_text(shape)}" + (f", dtype: {dtype}" if dtype else "") + rows + "}")
+        place = f", in_place: {t.in_place[k]}" if k in t.in_place else ""
+        out.append(f"  {name}: {{role: output, shape: {shape_text(shape)}" + (f", dtype: {dtype}" if dtype else "") + rows + place + "}")
     out += ["", f"rows: {shape_text(t.rows)}"]
     relations = dims.relations()
     if relations:
@@ -88,11 +95,12 @@ def task_yaml(t):
     if t.flops:
         out.append(f"  flops: {quoted(t.flops)}")
     out += [f"  bytes: {quoted(t.bytes)}", f"  report: {t.rate}", "", "tolerance: {factor: 2, floor_eps: 64, block_rows: 64}"]
-    if t.controls:
-        out += ["", "controls:"]
-        for name, about, when in t.controls:
-            out.append(f"  {name}: {{about: {quoted(about)}" + (f", when: {quoted(when)}" if when else "") + "}")
-    out += ["", "checks:"]
+    before = "\n".join(out) + "\n"
+    controls = []
+    for mistake, when in t.controls:
+        text = f"  {mistake.name}: {{about: {quoted(mistake.about)}" + (f", when: {quoted(when)}" if when else "") + "}\n"
+        controls.append({"name": mistake.name, "about": mistake.about, "serious": mistake.serious, "text": text})
+    out = ["", "checks:"]
 
     def workloads(key, many, indent="  "):
         out.append(f"{indent}{key}:")
@@ -112,7 +120,7 @@ def task_yaml(t):
     for name, about, dtype, many in t.sets:
         out += [f"  {name}:", f"    about: {quoted(about)}", f"    dtype: {dtype}"]
         workloads("workloads", many, "    ")
-    return "\n".join(out) + "\n"
+    return {"before": before, "controls": controls, "after": "\n".join(out) + "\n"}
 
 
 def contender(t, compiled):

@@ -73,7 +73,7 @@ class Tasks(Case):
         self.assertEqual(done.rows, ["R"])
         self.assertEqual(done.dtypes, ["f32", "bf16", "f16"])
         self.assertEqual(done.fills["x"], {"kind": "normal", "a": 0.0, "b": 1.0})
-        names = [c[0] for c in done.controls]
+        names = [mistake.name for mistake, _ in done.controls]
         self.assertTrue(any(n.startswith("cut_") for n in names), names)
         for each in ("model.py", "reference.py", "task.yaml", "contenders/torch_eager.py", "contenders/torch_compile.py", "seeds"):
             self.assertTrue(os.path.exists(os.path.join(self.out, each)), each)
@@ -183,6 +183,65 @@ class Tasks(Case):
         self.assertEqual(done.rows_of[0], ["R"])
         self.assertIn("rows:", self.yaml().split("role: output")[2].splitlines()[0])
 
+    def test_fields_are_names(self):
+        done = self.run_import('''
+            def route(x):
+                values, experts = torch.topk(x, 2)
+                return {"weights": torch.softmax(values, -1), "experts": experts}
+
+            def get_inputs():
+                return [torch.randn(200, 64)]
+        ''')
+        self.assertEqual(done.output_names, ["weights", "experts"])
+        self.assertEqual(done.unruled, [])
+        self.assertEqual(done.seeds, ["naive.cpp", "cuda_naive.cu"])
+        self.assertIn("zeros", [name for name, _, _ in done.stress], "ties are right")
+
+    def test_a_size_that_is_no_smaller_than_another(self):
+        done = self.run_import('''
+            def pick(x, v):
+                return v[:, x.argmax(1)]
+
+            def get_inputs():
+                return [torch.randn(200, 64), torch.randn(30, 64)]
+        ''')
+        relations = done.dims.relations()
+        self.assertTrue(any(re.fullmatch(r"C2 >= C", r) for r in relations), relations)
+
+    def test_in_place(self):
+        done = self.run_import('''
+            def update(x, y):
+                x.mul_(2).add_(y)
+                y[:, 0] += 1
+                return x
+
+            def get_inputs():
+                return [torch.randn(200, 64), torch.randn(200, 64)]
+        ''')
+        self.assertEqual(done.in_place, {0: "x", 1: "y"})
+        self.assertIn("  x_out: {role: output, shape: [R, C], in_place: x}", self.yaml())
+        self.assertIn("  y_out: {role: output, shape: [R, C], in_place: y}", self.yaml())
+        x, y = torch.randn(3, 7, dtype=torch.float64), torch.randn(3, 7, dtype=torch.float64)
+        kept = x.clone(), y.clone()
+        got = load_reference(self.out)(x, y)
+        self.assertTrue(torch.equal(x, kept[0]) and torch.equal(y, kept[1]), "the reference is a function")
+        self.assertTrue(torch.equal(got[0], 2 * x + y) and torch.equal(got[1][:, 0], y[:, 0] + 1))
+
+    def test_depthwise_channels_are_those_of_the_groups(self):
+        done = self.run_import('''
+            class Depthwise(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.conv = nn.Conv2d(16, 16, 3, padding=1, groups=16)
+
+                def forward(self, x):
+                    return self.conv(x)
+
+            def get_inputs():
+                return [torch.randn(2, 16, 20, 20)]
+        ''')
+        self.assertEqual(done.dims.shapes[1:], [[16, 1, 3, 3], [16]])
+
     def test_attention_ties_lengths(self):
         done = self.run_import('''
             def attention(q, k, v):
@@ -271,8 +330,17 @@ class Refusals(Case):
         self.assertEqual([i.name for i in done.inputs], ["x"])
         self.assertTrue(any("unused" in a for a in done.assumed))
 
-    def test_in_place(self):
-        self.refuses(self.f("x.mul_(2)\nreturn x + 1"), "in place")
+    def test_state_in_a_buffer(self):
+        self.refuses('''
+            class Counting(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.scale = nn.Parameter(torch.ones(64))
+
+                def forward(self, x):
+                    self.scale.data.mul_(1.5)
+                    return x * self.scale
+        ''' + self.EXAMPLE, "state")
 
     def test_state(self):
         self.refuses('''
@@ -281,6 +349,19 @@ class Refusals(Case):
             def f(x):
                 count.append(1)
                 return x * len(count)
+        ''' + self.EXAMPLE, "state")
+
+    def test_state_by_shape(self):
+        self.refuses('''
+            class Cached(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.known = {}
+
+                def forward(self, x):
+                    if x.shape not in self.known:
+                        self.known[x.shape] = x.mean()
+                    return x - self.known[x.shape]
         ''' + self.EXAMPLE, "state")
 
     def test_not_finite(self):

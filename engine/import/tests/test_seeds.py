@@ -394,6 +394,15 @@ def simple():
     yield "argmax", lambda x: torch.argmax(x, 1), [r(5, 7, 9)], ["x"]
     yield "argmin_last", lambda x: torch.argmin(x, -1), [r(5, 7, 39)], ["x"]
     yield "max_dim", lambda x: torch.max(x, 1), [r(5, 7, 9)], ["x"]
+    yield "topk", lambda x: _ordered(x, -1, torch.topk(x, 3)), [r(5, 7, 9)], ["x"]
+    yield "topk_smallest", lambda x: _ordered(x * 2, 1, torch.topk(x * 2, 2, 1, largest=False)), [r(5, 7, 9)], ["x"]
+    yield "topk_ties", lambda x: torch.topk(x.round(), 2).values, [r(50, 9)], ["x"]
+    yield "topk_router", _router, [r(5, 16), r(6, 16)], ["x", "w"]
+    yield "sort", lambda x: _ordered(x, -1, torch.sort(x)), [r(5, 7, 9)], ["x"]
+    yield "sort_falling", lambda x: _ordered(x, 1, torch.sort(x, dim=1, descending=True)), [r(5, 7, 9)], ["x"]
+    yield "sort_stable", lambda x: torch.sort(x.round(), stable=True), [r(5, 40)], ["x"]
+    yield "sort_integers", lambda n: torch.sort(n, stable=True), [i(0, 9, (5, 40))], ["n"]
+    yield "argsort", lambda x: x.gather(1, torch.argsort(x, -1, True)), [r(5, 9)], ["x"]
     yield "min_dim_value", lambda x: torch.min(x, 2)[0], [r(5, 7, 9)], ["x"]
     yield "var_all", lambda x: (x.var(), x.mean(), x.std(1)), [r(5, 70)], ["x"]
     yield "prod", lambda x: torch.prod(x, 1), [r(5, 7)], ["x"]
@@ -427,6 +436,17 @@ def simple():
     yield "big_sum", lambda x: x.sum((0, 2)), [r(6, 7, 300)], ["x"]
     yield "two", lambda x: (x + 1, x.view(-1), x), [r(6, 7)], ["x"]
     yield "mha", _mha(), [r(2, 5, 16), r(48, 16), r(48), r(16, 16), r(16)], ["x", "in_weight", "in_bias", "out_weight", "out_bias"]
+
+
+def _ordered(x, dim, result):
+    """Of equal values, which index comes first is open."""
+    return result[0], x.gather(dim, result[1])
+
+
+def _router(x, w):
+    scores = torch.softmax(x @ w.t(), -1)
+    values, experts = torch.topk(scores, 2)
+    return values / values.sum(-1, keepdim=True), scores.gather(1, experts.to(torch.int32).long())
 
 
 def _inplace(x):

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -66,11 +67,13 @@ class GrowingMemory {
 
 class PythonReference final : public ReferenceProgram {
  public:
-  PythonReference(const Task& task, TorchPython python, fs::path sources)
+  PythonReference(const Task& task, Interpreter python, fs::path sources)
       : folder_(fs::absolute(task.folder)),
         file_(task.reference),
         python_(std::move(python)),
-        sources_(std::move(sources)) {
+        sources_(std::move(sources)),
+        tolerance_(task.tolerance) {
+    if (task.derived) derived_ = task.derived->inputs;
     for (const TensorSpec& tensor : task.tensors)
       if (tensor.role == Role::output) {
         outputs_.push_back(tensor.name);
@@ -100,6 +103,8 @@ class PythonReference final : public ReferenceProgram {
            std::ranges::find(controls_, function) != controls_.end();
   }
 
+  bool follows_indices() const override { return true; }
+
   std::string declaration_of(const std::string& function) const override {
     return fmt::format("def {}(INPUTS..., *, PARAMETERS...)", function);
   }
@@ -107,6 +112,7 @@ class PythonReference final : public ReferenceProgram {
   void compute(RowFunction function, const RowsAsked& asked, std::span<double> out) const override {
     const std::lock_guard lock(mutex_);
     ready();
+    if (asked.rows.empty()) return judge(asked, out);
     // Rows are asked for in increasing order, so those of a group lie together.
     std::size_t first = 0, value = 0;
     while (first < asked.rows.size()) {
@@ -116,75 +122,139 @@ class PythonReference final : public ReferenceProgram {
              asked.rows[last] >= group.first)
         ++last;
       const std::size_t values = (last - first) * static_cast<std::size_t>(group.elements);
-      compute_group(function, asked, group, asked.rows.subspan(first, last - first),
-                    out.subspan(value, values));
+      const std::span<double> into = out.subspan(value, values);
+      std::vector<std::int64_t> rows(asked.rows.begin() + static_cast<std::ptrdiff_t>(first),
+                                     asked.rows.begin() + static_cast<std::ptrdiff_t>(last));
+      for (std::int64_t& row : rows) row -= group.first;
+      Question question(*this, asked, group, rows);
+      if (!asked.given.empty())
+        question.json["given"] = question.place(std::as_bytes(asked.given.subspan(value, values)));
+      question.json["do"] = "rows";
+      question.json["function"] = function;
+      question.answer(into);
       first = last, value += values;
     }
   }
 
  private:
-  void compute_group(RowFunction function, const RowsAsked& asked, const RowGroup& group,
-                     std::span<const std::int64_t> rows, std::span<double> out) const {
-    std::size_t place = 0;
-    const auto room = [&](std::size_t bytes) {
-      const std::size_t at = place;
-      place = (place + bytes + 63) & ~std::size_t{63};
-      return at;
-    };
-    Json tensors = Json::array();
-    std::vector<std::pair<std::size_t, std::size_t>> copies;  // place, bytes
-    for (std::size_t i = 0; i < asked.workload.inputs.size(); ++i) {
-      const ReferenceWorkload::Input& input = asked.workload.inputs[i];
-      const Dtype dtype = asked.inputs.stored.empty() ? Dtype::f64 : input.dtype;
-      std::size_t bytes = size_of(dtype);
-      for (const std::int64_t extent : input.shape) bytes *= static_cast<std::size_t>(extent);
-      copies.emplace_back(room(bytes), bytes);
-      tensors.push_back({{"name", input.name},
-                         {"dtype", name_of(dtype)},
-                         {"axes", input.dimensions},
-                         {"shape", input.shape},
-                         {"at", copies.back().first}});
-    }
-    const std::size_t rows_at = room(rows.size_bytes()), out_at = room(out.size_bytes());
-    memory_->grow(place);
-    for (std::size_t i = 0; i < copies.size(); ++i)
-      std::memcpy(memory_->at(copies[i].first),
-                  asked.inputs.stored.empty() ? static_cast<const void*>(asked.inputs.values[i])
-                                              : asked.inputs.stored[i],
-                  copies[i].second);
-    auto* const numbers = reinterpret_cast<std::int64_t*>(memory_->at(rows_at));
-    for (std::size_t i = 0; i < rows.size(); ++i) numbers[i] = rows[i] - group.first;
-
-    Json outputs = Json::array();
-    for (const OutputLayout& output : asked.layout.outputs())
-      if (&asked.layout.group(output) == &group)
-        outputs.push_back({{"axes", output.dimension_names},
-                           {"shape", output.shape},
-                           {"index", std::ranges::find(outputs_, output.name) - outputs_.begin()}});
-    Json dtypes = Json::array();
-    for (const std::optional<Dtype>& own : dtypes_)
-      dtypes.push_back(name_of(own.value_or(asked.workload.dtype)));
-    Json values = Json::object();
-    for (const auto& [name, value] : asked.workload.numbers)
-      if (flags_.contains(name))
-        values[name] = value != 0.0;
-      else if (whole_.contains(name))
-        values[name] = static_cast<std::int64_t>(value);
+  // What is asked about some rows of a group, and the memory in which it lies.
+  class Question {
+   public:
+    // `rows`: counted from the group's first. Keeps references to its arguments.
+    Question(const PythonReference& reference, const RowsAsked& asked, const RowGroup& group,
+             std::span<const std::int64_t> rows)
+        : reference_(reference) {
+      json = {{"dtype", name_of(asked.workload.dtype)}, {"threads", asked.threads}};
+      Json tensors = Json::array();
+      for (std::size_t i = 0; i < asked.workload.inputs.size(); ++i) {
+        const ReferenceWorkload::Input& input = asked.workload.inputs[i];
+        const Dtype dtype = asked.inputs.stored.empty() ? Dtype::f64 : input.dtype;
+        std::size_t bytes = size_of(dtype);
+        for (const std::int64_t extent : input.shape) bytes *= static_cast<std::size_t>(extent);
+        const void* const from = asked.inputs.stored.empty()
+                                     ? static_cast<const void*>(asked.inputs.values[i])
+                                     : asked.inputs.stored[i];
+        tensors.push_back({{"name", input.name},
+                           {"dtype", name_of(dtype)},
+                           {"axes", input.dimensions},
+                           {"shape", input.shape},
+                           {"at", place({static_cast<const std::byte*>(from), bytes})}});
+      }
+      json["tensors"] = std::move(tensors);
+      json["rows"] = {{"axes", group.names},
+                      {"shape", group.shape},
+                      {"at", place(std::as_bytes(rows))},
+                      {"count", rows.size()}};
+      const bool derived = group.output == (reference.derived_.empty() ? "" : reference.derived_.front());
+      const std::vector<std::string>& names = derived ? reference.derived_ : reference.outputs_;
+      json["outputs"] = Json::array();
+      for (const OutputLayout& output : asked.layout.outputs())
+        if (&asked.layout.group(output) == &group)
+          json["outputs"].push_back(described(output, std::ranges::find(names, output.name) - names.begin()));
+      Json dtypes = Json::array();
+      if (derived)
+        for (const std::string& name : names)
+          dtypes.push_back(
+              name_of(std::ranges::find(asked.layout.outputs(), name, &OutputLayout::name)->dtype));
       else
-        values[name] = value;
-    ask({{"do", "rows"},
-         {"function", function},
-         {"dtype", name_of(asked.workload.dtype)},
-         {"threads", asked.threads},
-         {"numbers", values},
-         {"tensors", tensors},
-         {"outputs", outputs},
-         {"dtypes", dtypes},
-         {"rows", {{"axes", group.names}, {"shape", group.shape}, {"at", rows_at}, {"count", rows.size()}}},
-         {"out", out_at},
-         {"bytes", memory_->bytes()}},
-        kMostSeconds);
-    std::memcpy(out.data(), memory_->at(out_at), out.size_bytes());
+        for (const std::optional<Dtype>& own : reference.dtypes_)
+          dtypes.push_back(name_of(own.value_or(asked.workload.dtype)));
+      json["dtypes"] = std::move(dtypes);
+      Json values = Json::object();
+      for (const auto& [name, value] : asked.workload.numbers)
+        if (reference.flags_.contains(name))
+          values[name] = value != 0.0;
+        else if (reference.whole_.contains(name))
+          values[name] = static_cast<std::int64_t>(value);
+        else
+          values[name] = value;
+      json["numbers"] = std::move(values);
+    }
+    static Json described(const OutputLayout& output, std::ptrdiff_t index) {
+      return {{"axes", output.dimension_names}, {"shape", output.shape}, {"index", index}};
+    }
+    // Where these bytes will lie; they must outlive the question.
+    std::size_t place(std::span<const std::byte> bytes) {
+      copies_.emplace_back(room(bytes.size()), bytes);
+      return copies_.back().first;
+    }
+    void answer(std::span<double> out) {
+      json["out"] = room(out.size_bytes());
+      GrowingMemory& memory = *reference_.memory_;
+      memory.grow(end_);
+      json["bytes"] = memory.bytes();
+      for (const auto& [at, bytes] : copies_) std::memcpy(memory.at(at), bytes.data(), bytes.size());
+      reference_.ask(json, kMostSeconds);
+      std::memcpy(out.data(), memory.at(json["out"].get<std::size_t>()), out.size_bytes());
+    }
+
+    Json json;
+
+   private:
+    std::size_t room(std::size_t bytes) {
+      const std::size_t at = end_;
+      end_ = (end_ + bytes + 63) & ~std::size_t{63};
+      return at;
+    }
+    const PythonReference& reference_;
+    std::vector<std::pair<std::size_t, std::span<const std::byte>>> copies_;
+    std::size_t end_ = 0;
+  };
+
+  // Of each answer whether it is right: those of an output together.
+  void judge(const RowsAsked& asked, std::span<double> out) const {
+    for (const OutputLayout& output : asked.layout.outputs()) {
+      std::map<std::int64_t, std::vector<std::size_t>> of_rows;  // the answers of each row
+      for (std::size_t i = 0; i < asked.answers.size(); ++i)
+        if (output.name == asked.answers[i].output) of_rows[asked.answers[i].row].push_back(i);
+      if (of_rows.empty()) continue;
+      std::vector<std::int64_t> rows, places;
+      std::vector<std::size_t> order;
+      std::vector<double> given;
+      for (const auto& [row, answers] : of_rows) {
+        const IndexAnswer& one = asked.answers[answers.front()];
+        given.insert(given.end(), one.given, one.given + one.elements);
+        for (const std::size_t i : answers) {
+          places.insert(places.end(), {static_cast<std::int64_t>(rows.size()), asked.answers[i].element});
+          order.push_back(i);
+        }
+        rows.push_back(row);
+      }
+      Question question(*this, asked, asked.layout.group(output), rows);
+      question.json["outputs"] = Json::array(
+          {Question::described(output, std::ranges::find(outputs_, output.name) - outputs_.begin())});
+      question.json["given"] = question.place(std::as_bytes(std::span(given)));
+      question.json["asked"] = {{"at", question.place(std::as_bytes(std::span(places)))},
+                                {"count", order.size()}};
+      question.json["tolerance"] = {
+          {"factor", tolerance_.factor},
+          {"unit", asked.workload.permitted_unit},
+          {"floor", tolerance_.floor_eps * accumulation_epsilon(asked.workload.dtype)}};
+      question.json["do"] = "right";
+      std::vector<double> verdicts(order.size());
+      question.answer(verdicts);
+      for (std::size_t i = 0; i < order.size(); ++i) out[order[i]] = verdicts[i];
+    }
   }
 
   // A process that runs and has loaded reference.py.
@@ -236,9 +306,10 @@ class PythonReference final : public ReferenceProgram {
   }
 
   fs::path folder_, file_;
-  TorchPython python_;
+  Interpreter python_;
   fs::path sources_;
-  std::vector<std::string> outputs_, controls_;
+  Tolerance tolerance_;
+  std::vector<std::string> outputs_, controls_, derived_;
   std::vector<std::optional<Dtype>> dtypes_;  // of the outputs; nullopt: the workload's
   std::set<std::string> flags_, whole_;       // names whose numbers are passed as bool or int
   mutable std::mutex mutex_;
@@ -249,7 +320,7 @@ class PythonReference final : public ReferenceProgram {
 };
 
 // What R of a workload depends on.
-std::string stamp_of(const Task& task, const TorchPython& python) {
+std::string stamp_of(const Task& task, const Interpreter& python) {
   std::string stamp = python.packages;
   std::error_code ignored;
   std::vector<fs::path> files;
@@ -265,10 +336,7 @@ std::string stamp_of(const Task& task, const TorchPython& python) {
 
 Expected<TaskReference> open_python_reference(const Task& task, const fs::path& cache,
                                               const std::string& python, double) {
-  if (task.derived)
-    return failure("oracle", fmt::format("{}: derived inputs need a reference in C++ (remove `derived`)",
-                                         (task.folder / "task.yaml").string()));
-  auto found = find_torch_python(python);
+  auto found = find_interpreter(python, PythonNeeds::torch);
   if (!found) return tl::make_unexpected(found.error());
   const auto sources = place_python_files(reference_python_files(), cache);
   if (!sources) return tl::make_unexpected(sources.error());
@@ -279,7 +347,10 @@ Expected<TaskReference> open_python_reference(const Task& task, const fs::path& 
   try {
     auto program = std::make_shared<PythonReference>(task, std::move(*found), *sources);
     program->start();
-    return TaskReference(program, kept, false);
+    const bool chooses = std::ranges::any_of(task.tensors, [](const TensorSpec& tensor) {
+      return tensor.role == Role::output && tensor.dtype && !is_floating(*tensor.dtype);
+    });
+    return TaskReference(program, kept, chooses);
   } catch (const std::runtime_error& error) {
     return failure("oracle", error.what());
   }

@@ -5,68 +5,15 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "embedded/reference_python.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/memory_limit.hpp"
-#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
-namespace {
 
 namespace fs = std::filesystem;
-
-constexpr double kAskSeconds = 60.0;
-
-constexpr const char* kQuestion = R"py(
-import importlib.util, json, os, sys
-torch = importlib.util.find_spec("torch")
-packages = os.path.dirname(os.path.dirname(torch.origin)) if torch and torch.origin else ""
-places = {sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.path.dirname(os.path.realpath(sys.executable))), packages}
-print(json.dumps({"executable": sys.executable, "places": sorted(p for p in places if p), "packages": packages,
-                  "version": list(sys.version_info[:2])}))
-)py";
-
-bool in_system(const fs::path& path) {
-  const std::string text = path.string();
-  return text == "/usr" || text.starts_with("/usr/") || text == "/";
-}
-
-}  // namespace
-
-Expected<TorchPython> find_torch_python(const std::string& python) {
-  constexpr const char* doing = "find Python";
-  constexpr const char* remedy =
-      "references in reference.py need a Python with PyTorch 2 (python3 -m venv VENV && VENV/bin/pip install "
-      "torch numpy, then --python VENV/bin/python or evaluation.python)";
-  ProcessOptions options;
-  options.command = {python, "-c", kQuestion};
-  options.pipe_input = options.pipe_output = false;
-  auto child = ChildProcess::spawn(options);
-  if (!child)
-    return failure(
-        ErrorKind::missing, doing,
-        fmt::format("the interpreter '{}' cannot be started: {}; {}", python, child.error().message, remedy));
-  const bool in_time = child->wait_or_kill(deadline_in(kAskSeconds));
-  std::string said = child->captured();
-  said.erase(said.find_last_not_of(" \n") + 1);
-  const auto told = nlohmann::json::parse(said.substr(said.rfind('\n') + 1), nullptr, false);
-  if (!in_time || !child->poll()->success() || !told.is_object())
-    return failure(ErrorKind::missing, doing,
-                   fmt::format("the interpreter '{}' {}: {}", python,
-                               in_time ? "failed" : "did not answer in time", plain_text(said)));
-  TorchPython found;
-  found.executable = told.at("executable").get<std::string>();
-  found.packages = told.at("packages").get<std::string>();
-  for (const auto& place : told.at("places"))
-    if (const fs::path path = place.get<std::string>(); !in_system(path)) found.places.push_back(path);
-  if (found.packages.empty())
-    return failure(ErrorKind::missing, doing,
-                   fmt::format("{} has no PyTorch; {}", found.executable.string(), remedy));
-  return found;
-}
 
 PythonFiles reference_python_files() {
   PythonFiles files;
@@ -89,7 +36,7 @@ Expected<fs::path> place_python_files(const PythonFiles& files, const fs::path& 
   return folder;
 }
 
-Expected<ChildProcess> start_python(const TorchPython& python, const PythonProgram& program,
+Expected<ChildProcess> start_python(const Interpreter& python, const PythonProgram& program,
                                     ProcessOptions options) {
   const Sandbox sandbox;
   const std::vector<std::pair<std::string, std::string>> environment = {
@@ -131,8 +78,7 @@ Expected<ChildProcess> start_python(const TorchPython& python, const PythonProgr
     options.environment.emplace();
     for (const auto& [name, value] : environment) options.environment->push_back(name + "=" + value);
   }
-  for (const std::string& word :
-       {python.executable.string(), std::string("-s"), std::string("-m"), program.module})
+  for (const std::string& word : {python.executable, std::string("-s"), std::string("-m"), program.module})
     options.command.push_back(word);
   options.command.insert(options.command.end(), program.arguments.begin(), program.arguments.end());
   options.expendable = true;

@@ -9,19 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "evaluators/system/interpreter.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/sandbox.hpp"
 
 namespace cultivar {
-
-// An interpreter that has PyTorch.
-struct TorchPython {
-  std::filesystem::path executable;           // as it is started: of a virtual environment, the path in it
-  std::vector<std::filesystem::path> places;  // what must be readable, besides /usr and /lib
-  std::string packages;                       // the folder of its package torch
-};
-// Asks the interpreter (a path, or a name in PATH) without importing PyTorch. The Error names the remedy.
-Expected<TorchPython> find_torch_python(const std::string& python);
 
 // Python files of Cultivar's, by their path in a package, such as "cultivar_reference/modes.py".
 using PythonFiles = std::vector<std::pair<std::string, std::string_view>>;
@@ -40,6 +32,6 @@ struct PythonProgram {
   std::vector<std::filesystem::path> writable = {};
   double memory_share = 0.8;  // of the machine's memory limit
 };
-Expected<ChildProcess> start_python(const TorchPython&, const PythonProgram&, ProcessOptions options);
+Expected<ChildProcess> start_python(const Interpreter&, const PythonProgram&, ProcessOptions options);
 
 }  // namespace cultivar

@@ -45,10 +45,13 @@ void JudgedBuffers::prepare(const RunInputs& inputs, const RunOptions& options) 
       const auto contents = inputs[next_input++].bytes;
       if (contents.size() != buffer.bytes) throw std::logic_error("wrong size of input " + buffer.name);
       arena_.fill(i, contents);
-    } else if (!buffer.zero) {
+    } else if (!buffer.zero && buffer.starts_as < 0) {
       arena_.poison(i, poison_of(options, i));
     }
   }
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i)
+    if (const int input = plan_.buffers[i].starts_as; input >= 0)
+      arena_.fill(i, arena_.data(static_cast<std::size_t>(input)));
   arena_.write_canaries();
 }
 
@@ -74,7 +77,7 @@ std::optional<Fault> JudgedBuffers::inspect(const RunInputs& inputs,
                     static_cast<std::size_t>(range.count) * width);
       }
     }
-    unwritten_ += arena_.still_poisoned(data, poison_of(options, i));
+    if (plan_.buffers[i].starts_as < 0) unwritten_ += arena_.still_poisoned(data, poison_of(options, i));
   }
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     if (plan_.buffers[i].use != PlannedBuffer::Use::input) continue;

@@ -48,7 +48,8 @@ std::uint64_t poison_of(const RunOptions& options, std::string_view of, std::uin
 }
 
 bool holds_poison(const PlannedBuffer& buffer) {
-  return buffer.use == Use::output || (buffer.use == Use::workspace && !buffer.zero);
+  return (buffer.use == Use::output && buffer.starts_as < 0) ||
+         (buffer.use == Use::workspace && !buffer.zero);
 }
 
 }  // namespace
@@ -259,6 +260,9 @@ std::optional<Fault> CudaSession::prepare(const RunInputs& inputs, const RunOpti
                           found + offsetof(Findings, sums) + 8 * next_input);
     ++next_input;
   }
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i)
+    if (const int input = plan_.buffers[i].starts_as; input >= 0)
+      steps << own.window(addresses_[i], addresses_[static_cast<std::size_t>(input)], plan_.buffers[i].bytes);
   if (steps.result() != result::success) return gpu_.fault_of(steps.result(), "preparing the buffers");
   if (auto failed = bring_findings("preparing the buffers")) return failed;
   const auto& findings = *static_cast<const Findings*>(gpu_.tools().findings.host);
@@ -374,7 +378,7 @@ std::optional<Fault> CudaSession::inspect(const RunOptions& options) {
     if (buffer.use == Use::input)
       steps << own.checksum(addresses_[i], buffer.bytes, secret_,
                             found + offsetof(Findings, sums) + 8 * next_input++);
-    if (buffer.use == Use::output)
+    if (buffer.use == Use::output && buffer.starts_as < 0)
       steps << own.still_poisoned(addresses_[i], buffer.bytes, poison_of(options, "", i),
                                   found + offsetof(Findings, unwritten));
   }

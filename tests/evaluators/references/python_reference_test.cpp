@@ -136,6 +136,48 @@ BOOST_AUTO_TEST_CASE(rows_are_computed_by_slices) {
                boost::test_tools::tolerance(1e-12));
 }
 
+// derive() gets the inputs that it names, and rows of them are computed by slices.
+BOOST_AUTO_TEST_CASE(derived_inputs_are_computed) {
+  const std::string source =
+      "import torch\n\n\ndef derive(x):\n    return x.square().mean(1)\n\n\n"
+      "def compute(x, w, square):\n    return x * w / square.sqrt()[:, None]\n";
+  const fs::path to = folder / "scaled";
+  fs::create_directories(to);
+  std::ofstream(to / "reference.py") << source;
+  std::ofstream(to / "task.yaml") << R"(name: scaled
+summary: "x over the root of its mean square"
+dimensions: {R: {about: rows}, C: {about: columns}}
+dtypes: [f32]
+tensors:
+  x: {role: input, shape: [R, C]}
+  w: {role: input, shape: [C]}
+  square: {role: input, shape: [R]}
+  y: {role: output, shape: [R, C]}
+rows: [R]
+derived: {inputs: [square], from: [x], rows: [R]}
+cost: {bytes: "8 * R * C", flops: "R * C", report: bytes}
+checks: {smoke: [{R: 2, C: 8}], sweep: [{R: 3, C: 8}], edge: [{R: 1, C: 2}]}
+workload_sets:
+  cpu_quick: {about: test, dtype: f32, workloads: [{R: 6, C: 300}]}
+)";
+  const Task task = load_task(to);
+  const auto python = open(task);
+  BOOST_REQUIRE_MESSAGE(python, python.error().message);
+  Workload shape;
+  shape.dtype = Dtype::f32;
+  shape.values = {{"R", 5}, {"C", 33}};
+  const Inputs inputs = make_inputs(&*python, task, shape, 3);
+  const auto exact =
+      Oracle(*python, task, shape, 1).rows(python->exact(), inputs.view(), all_rows(RowLayout(task, shape)));
+  for (std::size_t row = 0; row < 5; ++row) {
+    double sum = 0.0;
+    for (std::size_t c = 0; c < 33; ++c) sum += std::pow(inputs.values[0][row * 33 + c], 2) / 33;
+    BOOST_TEST(inputs.values[2][row] == sum, boost::test_tools::tolerance(1e-6));
+    const double y = inputs.values[0][row * 33] * inputs.values[1][0] / std::sqrt(inputs.values[2][row]);
+    BOOST_TEST(exact[row * 33] == y, boost::test_tools::tolerance(1e-12));
+  }
+}
+
 // What is wrong is said with the line, and the next question is answered by another process.
 BOOST_AUTO_TEST_CASE(a_process_that_ends_is_replaced) {
   const Task other =

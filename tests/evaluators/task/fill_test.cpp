@@ -188,6 +188,20 @@ BOOST_AUTO_TEST_CASE(integers_cover_their_range_with_a_share_of_another_value) {
   BOOST_TEST((x != filled(f, 6, {40000}, Dtype::i64)));
 }
 
+// A kernel that is wrong at the last valid index only must meet it.
+BOOST_AUTO_TEST_CASE(integers_always_reach_the_end_of_their_range) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed)
+    for (const std::vector<std::int64_t>& shape :
+         {std::vector<std::int64_t>{8}, std::vector<std::int64_t>{64, 1},
+          std::vector<std::int64_t>{5, 300}}) {
+      const std::vector<double> x = filled({Fill::Kind::integers, 0, 100000, -1}, seed, shape, Dtype::i64);
+      const auto last = std::count(x.begin(), x.end(), 99999.0);
+      BOOST_TEST(last >= 1);
+      BOOST_TEST(last <= 1 + static_cast<std::int64_t>(x.size()) / 8 + 4);
+      BOOST_TEST(*std::max_element(x.begin(), x.end()) == 99999.0);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_permutation_has_each_index_of_its_axis_once) {
   const std::vector<double> x = filled({Fill::Kind::permutation, 10, 0, 0}, 5, {50, 3}, Dtype::i32);
   std::set<std::vector<double>> lines;

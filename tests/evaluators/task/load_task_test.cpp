@@ -295,6 +295,16 @@ BOOST_AUTO_TEST_CASE(an_output_may_have_rows_of_its_own_or_be_one_number) {
               "11: tensors.x.run_to_run: an input does not");
 }
 
+BOOST_AUTO_TEST_CASE(an_output_may_have_the_memory_of_an_input_like_it) {
+  const Folder folder(with(outputs, "  y: {role: output, shape: [R, C], in_place: x}\n"));
+  BOOST_TEST(cultivar::load_task(folder.path()).tensor("y")->in_place == "x");
+  check_error(outputs, "  y: {role: output, shape: [R, C], in_place: z}\n",
+              "12: tensors.y.in_place: 'z' is not an input");
+  check_error(outputs, "  y: {role: output, shape: [R, C], dtype: i32, in_place: x}\n",
+              "12: tensors.y.in_place: y must have the shape and the dtype of x");
+  check_error("x: {role: input,", "x: {role: input, in_place: y,", "11: tensors.x.in_place: an input is not");
+}
+
 BOOST_AUTO_TEST_CASE(extents_may_be_constants_and_inputs_single_numbers) {
   const Folder folder(
       with(outputs, outputs + "  k: {role: input, shape: [C, 3, 3]}\n  s: {role: input, shape: []}\n"));

@@ -14,6 +14,11 @@ descriptor 3, which both processes map; places are in bytes from its beginning. 
      "outputs": [{"axes": ["R", "C"], "shape": [4, 8], "index": 0}],  of one group of rows; index: among all outputs
      "rows": {"axes": ["R"], "shape": [4], "at": 4096, "count": 2},   the rows asked for, i64
      "out": 8192, "bytes": 16384}                      bytes: of the shared memory
+                                                       with "given", a place: there lie rows as at "out", and the function
+                                                       is computed with their whole numbers in the place of its choices
+    {"do": "right", ... as "rows", for one output,  -> {} : 1.0 (as right as the reference's) or 0.0 for each asked whole
+     "asked": {"at": 8192, "count": 3},                number, pairs of a row in the list and an element, i64
+     "tolerance": {"factor": 2, "unit": 1e-7, "floor": 1e-5}}
     {"do": "quit"}                                  -> ends
 
 An answer {"error": "..."} says why there is none.
@@ -62,16 +67,31 @@ class Task:
         self.wanted = {name for name, p in inspect.signature(self.compute).parameters.items() if p.kind is p.KEYWORD_ONLY}
         self.functions = [name for name, value in vars(self.module).items() if name.startswith("control_") and callable(value)]
 
-    def run(self, function, inputs, dtype, numbers, dtypes=None):
+    def run(self, function, inputs, dtype, numbers, dtypes=None, names=()):
         from cultivar_reference import modes
+        every = numbers
         numbers = {name: value for name, value in numbers.items() if name in self.wanted}
         if function == "exact":
             return modes.exact(self.compute, inputs, numbers)
         if function == "rounded":
             return modes.rounded(self.compute, inputs, dtype, numbers, dtypes=dtypes)
+        if function == "derived":
+            derive = getattr(self.module, "derive", None)
+            if not callable(derive):
+                raise Refused("reference.py does not define derive(INPUTS..., *, PARAMETERS...), which the `derived` of task.yaml needs")
+            parameters = inspect.signature(derive).parameters
+            unknown = [n for n, p in parameters.items() if n not in (names if p.kind is not p.KEYWORD_ONLY else every)]
+            if unknown:
+                raise Refused("derive of reference.py takes %s, which is no %s" % (unknown[0], "input, dimension or parameter"))
+            return modes.exact(derive, [inputs[names.index(n)] for n, p in parameters.items() if p.kind is not p.KEYWORD_ONLY],
+                               {n: every[n] for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY})
         name = function[len("control_"):]
         own = getattr(self.module, function, None)
         return modes.exact(own, inputs, numbers) if own else modes.mutant(self.compute, inputs, name, numbers)
+
+    def seen(self, inputs, numbers):
+        from cultivar_reference import choices
+        return choices.Seen(self.compute, inputs, {name: value for name, value in numbers.items() if name in self.wanted})
 
 
 MOST_COMPARED = 1 << 22  # elements of the inputs
@@ -80,7 +100,8 @@ MOST_COMPARED = 1 << 22  # elements of the inputs
 def require_separable(task, ask, whole, kept, part):
     """Refuses a task whose rows depend on others: what was computed of slices must be the slices of what is computed of all."""
     import torch
-    results = task.run("exact", whole, getattr(torch, DTYPES[ask["dtype"]]), ask["numbers"])
+    results = task.run(ask["function"], whole, getattr(torch, DTYPES[ask["dtype"]]), ask["numbers"],
+                       names=[t["name"] for t in ask["tensors"]])
     for output in ask["outputs"]:
         of_all, of_some = results[output["index"]], part[output["index"]]
         for i, axis in enumerate(output["axes"]):
@@ -93,60 +114,114 @@ def require_separable(task, ask, whole, kept, part):
         apart = (of_all - of_some)[finite].abs()
         if not torch.equal(of_all.isfinite(), of_some.isfinite()) or (
                 apart.numel() and apart.max() > 1e-9 * of_all[finite].abs().max()):
-            raise Refused("the outputs along %s depend on other rows too: take %s out of `rows` in task.yaml" % (
+            raise Refused("the values along %s depend on other rows too: take %s out of `rows` in task.yaml" % (
                 ", ".join(sorted(kept)), ", ".join(sorted(kept))))
+
+
+class Rows:
+    """The rows that are asked for, and the inputs that they need: by `rows` of task.yaml they depend on their own slices alone."""
+
+    def __init__(self, shared, ask):
+        import torch
+        self.ask, self.shared, self.count = ask, shared, ask["rows"]["count"]
+        self.axes, extents = ask["rows"]["axes"], ask["rows"]["shape"]
+        rest = self.read("i64", self.count, ask["rows"]["at"])
+        self.places = []
+        for extent in reversed(extents):
+            self.places.insert(0, rest % extent)
+            rest = torch.div(rest, extent, rounding_mode="floor")
+        self.kept, self.numbers = {}, dict(ask["numbers"])
+        if self.count < math.prod(extents):
+            for i, axis in enumerate(self.axes):
+                some, self.places[i] = torch.unique(self.places[i], return_inverse=True)
+                if len(some) < extents[i]:
+                    self.kept[axis] = some
+                    self.numbers[axis] = len(some)
+        self.inputs, self.whole = [], []
+        for tensor in ask["tensors"]:
+            value = self.read(tensor["dtype"], math.prod(tensor["shape"]), tensor["at"])
+            value = value.reshape(tensor["shape"]).to(getattr(torch, DTYPES[tensor.get("as", tensor["dtype"])]))
+            self.whole.append(value)
+            for i, axis in enumerate(tensor["axes"]):
+                if axis in self.kept:
+                    value = value.index_select(i, self.kept[axis])
+            self.inputs.append(value)
+        self.dtype = getattr(torch, DTYPES[ask["dtype"]])
+        self.dtypes = [getattr(torch, DTYPES[name]) for name in ask["dtypes"]]
+
+    def read(self, dtype, count, at):
+        import torch
+        dtype = getattr(torch, DTYPES[dtype])
+        return torch.frombuffer(self.shared, dtype=dtype, count=count, offset=at) if count else torch.empty(0, dtype=dtype)
+
+    def write(self, values):
+        import torch
+        torch.frombuffer(self.shared, dtype=torch.float64, count=values.numel(), offset=self.ask["out"]).copy_(values.reshape(-1))
+
+    def pick(self, output, result):
+        """[rows, elements of a row] of an output's tensor."""
+        shape = [len(self.kept[axis]) if axis in self.kept else extent for axis, extent in zip(output["axes"], output["shape"])]
+        if list(result.shape) != shape:
+            raise Refused("output %d of reference.py has the shape %s; by task.yaml it is %s" % (
+                output["index"] + 1, list(result.shape), shape))
+        order = [output["axes"].index(axis) for axis in self.axes]
+        order += [i for i in range(len(shape)) if i not in order]
+        result = result.permute(order)
+        result = result[tuple(self.places)] if self.axes else result.expand([self.count, *result.shape])
+        return result.reshape(self.count, -1)
+
+    def given(self, seen):
+        """[(places, values)] of the whole numbers that the question gives, for choices.forced."""
+        import torch
+        widths = [math.prod(e for axis, e in zip(o["axes"], o["shape"]) if axis not in self.axes) for o in self.ask["outputs"]]
+        values = self.read("f64", self.count * sum(widths), self.ask["given"]).reshape(self.count, -1)
+        pairs, first = [], 0
+        for output, width in zip(self.ask["outputs"], widths):
+            places = seen.places[output["index"]]
+            if places is not None and not self.dtypes[output["index"]].is_floating_point:
+                pairs.append((self.pick(output, places), values[:, first:first + width].to(torch.int64)))
+            first += width
+        return pairs
 
 
 def rows_of(task, shared, ask):
     """Computes the asked rows and writes their values."""
     import torch
-    count, out = ask["rows"]["count"], ask["out"]
-    axes, extents = ask["rows"]["axes"], ask["rows"]["shape"]
-    asked = torch.frombuffer(shared, dtype=torch.int64, count=count, offset=ask["rows"]["at"])
-    places, rest = [], asked
-    for extent in reversed(extents):
-        places.insert(0, rest % extent)
-        rest = torch.div(rest, extent, rounding_mode="floor")
-    # Only what the asked rows need: the task says that they depend on their own slices of the inputs alone.
-    kept, numbers = {}, dict(ask["numbers"])
-    if count < math.prod(extents):
-        for i, axis in enumerate(axes):
-            some, places[i] = torch.unique(places[i], return_inverse=True)
-            if len(some) < extents[i]:
-                kept[axis] = some
-                numbers[axis] = len(some)
-    inputs, whole = [], []
-    for tensor in ask["tensors"]:
-        dtype = getattr(torch, DTYPES[tensor["dtype"]])
-        elements = math.prod(tensor["shape"])
-        value = torch.frombuffer(shared, dtype=dtype, count=elements, offset=tensor["at"]) if elements else torch.empty(0, dtype=dtype)
-        value = value.reshape(tensor["shape"]).to(getattr(torch, DTYPES[tensor.get("as", tensor["dtype"])]))
-        whole.append(value)
-        for i, axis in enumerate(tensor["axes"]):
-            if axis in kept:
-                value = value.index_select(i, kept[axis])
-        inputs.append(value)
-    dtypes = [getattr(torch, DTYPES[name]) for name in ask["dtypes"]]
-    results = task.run(ask["function"], inputs, getattr(torch, DTYPES[ask["dtype"]]), numbers, dtypes)
-    if len(results) != len(dtypes):
-        raise Refused("reference.py returns %d tensors; task.yaml has %d outputs" % (len(results), len(dtypes)))
-    if kept and ask["function"] == "exact" and task.comparisons and sum(t.numel() for t in whole) <= MOST_COMPARED:
+    rows, function = Rows(shared, ask), ask["function"]
+    if function in ("exact", "rounded") and ("given" in ask or function == "rounded" and not all(d.is_floating_point for d in rows.dtypes)):
+        from cultivar_reference import choices
+        seen = task.seen(rows.inputs, rows.numbers)
+        given = rows.given(seen) if "given" in ask else ()
+        results = choices.exact(seen, given) if function == "exact" else choices.rounded(seen, rows.dtype, rows.dtypes, given)
+    else:
+        results = task.run(function, rows.inputs, rows.dtype, rows.numbers, rows.dtypes, [t["name"] for t in ask["tensors"]])
+    if len(results) != len(rows.dtypes):
+        raise Refused("%s returns %d tensors; task.yaml has %d %s" % (
+            "derive of reference.py" if function == "derived" else "reference.py", len(results), len(rows.dtypes),
+            "derived inputs" if function == "derived" else "outputs"))
+    if rows.kept and function in ("exact", "derived") and "given" not in ask and task.comparisons and \
+            sum(t.numel() for t in rows.whole) <= MOST_COMPARED:
         task.comparisons -= 1
-        require_separable(task, ask, whole, kept, results)
-    columns = []
-    for output in ask["outputs"]:
-        shape = [len(kept[axis]) if axis in kept else extent for axis, extent in zip(output["axes"], output["shape"])]
-        result = results[output["index"]]
-        if list(result.shape) != shape:
-            raise Refused("output %d of reference.py has the shape %s; by task.yaml it is %s" % (
-                output["index"] + 1, list(result.shape), shape))
-        order = [output["axes"].index(axis) for axis in axes]
-        order += [i for i in range(len(shape)) if i not in order]
-        result = result.to(torch.float64).permute(order)
-        result = result[tuple(places)] if axes else result.expand([count, *result.shape])
-        columns.append(result.reshape(count, -1))
-    values = torch.cat(columns, 1) if len(columns) > 1 else columns[0]
-    torch.frombuffer(shared, dtype=torch.float64, count=values.numel(), offset=out).copy_(values.reshape(-1))
+        require_separable(task, ask, rows.whole, rows.kept, results)
+    columns = [rows.pick(output, results[output["index"]].to(torch.float64)) for output in ask["outputs"]]
+    rows.write(torch.cat(columns, 1) if len(columns) > 1 else columns[0])
+    return {}
+
+
+def right_of(task, shared, ask):
+    """Writes of each asked index 1.0 if it is as right as the reference's, otherwise 0.0."""
+    import torch
+    from cultivar_reference import choices
+    rows = Rows(shared, ask)
+    seen = task.seen(rows.inputs, rows.numbers)
+    output = ask["outputs"][0]
+    places = seen.places[output["index"]]
+    asked = rows.read("i64", 2 * ask["asked"]["count"], ask["asked"]["at"]).reshape(-1, 2)
+    if places is None:
+        rows.write(torch.zeros(len(asked), dtype=torch.float64))
+        return {}
+    verdicts = choices.right(seen, rows.given(seen), rows.dtype, ask["tolerance"])
+    rows.write(verdicts[rows.pick(output, places)[asked[:, 0], asked[:, 1]]].to(torch.float64))
     return {}
 
 
@@ -174,7 +249,7 @@ def main():
                     shared = mmap.mmap(3, ask["bytes"])
                 if torch.get_num_threads() != ask["threads"]:
                     torch.set_num_threads(ask["threads"])
-                answer = rows_of(task, shared, ask)
+                answer = right_of(task, shared, ask) if ask["do"] == "right" else rows_of(task, shared, ask)
         except Refused as error:
             answer = {"error": str(error)}
         except MemoryError:

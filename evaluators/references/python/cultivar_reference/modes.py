@@ -12,6 +12,9 @@ All three run the function under a dispatch mode, which sees each ATen operation
 """
 
 import contextlib
+import os
+import sys
+import typing
 
 import numpy
 import torch
@@ -37,7 +40,7 @@ def _lifted(value):
     return value
 
 
-def _outputs(result):
+def outputs_of(result):
     """The tensors that a function returned, as a tuple."""
     if isinstance(result, torch.Tensor):
         return (result,)
@@ -49,7 +52,7 @@ def _outputs(result):
     return tuple(flat)
 
 
-def _is_view(func):
+def is_view(func):
     return any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
 
 
@@ -60,7 +63,7 @@ _MOVES = {"clone", "_to_copy", "contiguous", "detach", "alias", "copy_", "copy",
 
 def _computes(func):
     """Whether an operation computes something; views, copies and factories do not."""
-    return not _is_view(func) and func._schema.name.split("::")[-1] not in _MOVES
+    return not is_view(func) and func._schema.name.split("::")[-1] not in _MOVES
 
 
 class Lifted(TorchDispatchMode):
@@ -112,7 +115,7 @@ def _careful():
 def _in_f64(compute, inputs, numbers, **mode):
     with _careful(), Lifted(**mode):
         torch.set_default_dtype(torch.float64)
-        return tuple(t.clone() for t in _outputs(compute(*[_lifted(t).clone() for t in inputs], **numbers)))
+        return tuple(t.clone() for t in outputs_of(compute(*[_lifted(t).clone() for t in inputs], **numbers)))
 
 
 def exact(compute, inputs, numbers={}):
@@ -123,7 +126,7 @@ def exact(compute, inputs, numbers={}):
 def eager(compute, inputs, numbers={}):
     """The outputs as PyTorch computes them in the inputs' dtypes."""
     with _careful():
-        return _outputs(compute(*[t.clone() for t in inputs], **numbers))
+        return outputs_of(compute(*[t.clone() for t in inputs], **numbers))
 
 
 def _round_to(value, dtype):
@@ -185,7 +188,7 @@ class _PlainKernel(Lifted):
 def _plain(compute, inputs, numbers):
     with _careful(), _PlainKernel():
         torch.set_default_dtype(torch.float64)
-        return tuple(t.clone() for t in _outputs(compute(*[_lifted(t).clone() for t in inputs], **numbers)))
+        return tuple(t.clone() for t in outputs_of(compute(*[_lifted(t).clone() for t in inputs], **numbers)))
 
 
 def rounded(compute, inputs, dtype, numbers={}, exactly=None, dtypes=None):
@@ -338,22 +341,44 @@ def _changed(kind, func, name, args, kwargs):
     return func(*args, **kwargs)
 
 
-_KINDS = {"without": "the operation %s is left out", "biasless": "the bias of %s is left out",
-          "cut": "the last eighth of what %s sums or compares is left out", "scaled": "a constant of %s is 1.5 times as large",
-          "fp8": "the result of %s is rounded to fp8"}
+class Mistake(typing.NamedTuple):
+    name: str  # such as without_relu_3: the fourth operation
+    about: str
+    serious: bool  # something is left out; the others are a wrong constant and a rounding
+
+
+# kind: (what is wrong with the operation, whether it is serious)
+_KINDS = {"without": ("%s is left out", True), "biasless": ("the bias of %s is left out", True),
+          "cut": ("the last eighth of what %s sums or compares is left out", True),
+          "scaled": ("a constant of %s is 1.5 times as large", False), "fp8": ("the result of %s is rounded to fp8", False)}
 
 
 def _identifier(name):
     return "".join(c if c.isalnum() else "_" for c in name).strip("_")
 
 
+_OWN = os.path.dirname(os.path.abspath(__file__))
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__))
+
+
+def _line_of_caller():
+    """" in line 12 of model.py" of the user's code that runs now."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if os.path.isabs(file) and not file.startswith((_OWN + os.sep, _TORCH + os.sep)) and "torch" not in file.split(os.sep):
+            return " in line %d of %s" % (frame.f_lineno, os.path.basename(file))
+        frame = frame.f_back
+    return ""
+
+
 def mutants(compute, inputs, numbers={}):
-    """[(name, about)] of the mistakes that can be made in this function, such as ("without_relu_3", "the operation relu ...")."""
+    """The Mistakes that can be made in this function."""
     found = []
 
     def look(index, func, args, kwargs):
         name = func._schema.name.split("::")[-1]
-        for kind, about in _KINDS.items():
+        for kind, (about, serious) in _KINDS.items():
             if func._schema.is_mutable:
                 continue
             with torch.no_grad():
@@ -362,16 +387,11 @@ def mutants(compute, inputs, numbers={}):
                 except (RuntimeError, TypeError, IndexError):
                     possible = False
             if possible:
-                found.append(("%s_%s_%d" % (kind, _identifier(name), index), about % ("%s (the %s operation)" % (name, _ordinal(index + 1)))))
+                found.append(Mistake("%s_%s_%d" % (kind, _identifier(name), index), about % (name.strip("_") + _line_of_caller()), serious))
         return None
 
     _in_f64(compute, inputs, numbers, instead=look)
     return found
-
-
-def _ordinal(n):
-    ending = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
-    return "%d%s" % (n, ending)
 
 
 def mutant(compute, inputs, name, numbers={}):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/contenders/interpreter.hpp"
+#include "evaluators/system/interpreter.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -14,18 +14,18 @@ using cultivar::testing::write_text;
 BOOST_AUTO_TEST_SUITE(interpreter)
 
 BOOST_AUTO_TEST_CASE(an_interpreter_that_is_absent_or_fails_is_reported_with_the_remedy) {
-  const auto absent = find_interpreter("/no/such/python3");
+  const auto absent = find_interpreter("/no/such/python3", PythonNeeds::library);
   BOOST_REQUIRE(!absent);
   BOOST_TEST((absent.error().kind == ErrorKind::missing));
   BOOST_TEST(contains(absent.error().message, "the interpreter '/no/such/python3' "), absent.error().message);
   BOOST_TEST(contains(absent.error().message, "evaluation.python"), absent.error().message);
-  const auto other = find_interpreter("/bin/false");
+  const auto other = find_interpreter("/bin/false", PythonNeeds::library);
   BOOST_REQUIRE(!other);
   BOOST_TEST(contains(other.error().message, "'/bin/false' failed"), other.error().message);
 }
 
 BOOST_AUTO_TEST_CASE(a_real_one_tells_its_path_and_its_library) {
-  const auto found = find_interpreter("python3");
+  const auto found = find_interpreter("python3", PythonNeeds::library);
   if (!found) {  // no Python, or none with a shared library
     BOOST_TEST((found.error().kind == ErrorKind::missing));
     return;
@@ -36,8 +36,19 @@ BOOST_AUTO_TEST_CASE(a_real_one_tells_its_path_and_its_library) {
   BOOST_TEST(found->version.starts_with("3."));
 }
 
+BOOST_AUTO_TEST_CASE(one_without_pytorch_is_told_with_the_remedy) {
+  const TemporaryFolder folder;  // -S: none of its packages
+  write_text(folder / "bare", "#!/bin/sh\nexec python3 -I -S \"$@\"\n");
+  std::filesystem::permissions(folder / "bare", std::filesystem::perms::owner_all);
+  const auto bare = find_interpreter((folder / "bare").string(), PythonNeeds::torch);
+  BOOST_REQUIRE(!bare);
+  BOOST_TEST((bare.error().kind == ErrorKind::missing));
+  BOOST_TEST(contains(bare.error().message, "has no PyTorch"), bare.error().message);
+  BOOST_TEST(contains(bare.error().message, "pip install torch numpy"), bare.error().message);
+}
+
 BOOST_AUTO_TEST_CASE(a_syntax_error_is_told_with_its_line_and_nothing_is_run) {
-  const auto found = find_interpreter("python3");
+  const auto found = find_interpreter("python3", PythonNeeds::library);
   if (!found) return;
   const TemporaryFolder folder;
   const std::string file = (folder / "mine.py").string();

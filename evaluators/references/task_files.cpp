@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/store/task_files.hpp"
+#include "evaluators/references/task_files.hpp"
 
 #include <algorithm>
 #include <sstream>
@@ -62,8 +62,12 @@ std::set<std::string> reached(const std::string& first, const ReadTaskFile& read
 
 }  // namespace
 
+bool is_in_python(const std::filesystem::path& reference) {
+  return reference.extension() == ".py";
+}
+
 std::set<std::string> files_of_reference(const std::string& reference, const ReadTaskFile& read) {
-  return reached(reference, read, reference.ends_with(".py") ? imported_by : included_by);
+  return reached(reference, read, is_in_python(reference) ? imported_by : included_by);
 }
 
 std::set<std::string> files_of_pytorch(const ReadTaskFile& read) {
