@@ -15,7 +15,7 @@
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/resource_limits.hpp"
-#include "evaluators/targets/binary_cache.hpp"
+#include "evaluators/languages/binary_cache.hpp"
 #include "operators/llm/providers.hpp"
 
 namespace cultivar {

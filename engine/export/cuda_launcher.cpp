@@ -11,7 +11,7 @@
 #include "embedded/launcher.hpp"
 #include "engine/export/cpp_expression.hpp"
 #include "engine/export/render.hpp"
-#include "evaluators/targets/cuda/tensor_map.hpp"
+#include "evaluators/devices/cuda/code/tensor_map.hpp"
 
 namespace cultivar {
 namespace {

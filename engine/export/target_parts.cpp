@@ -9,8 +9,8 @@
 #include "engine/export/cuda_launcher.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/target/tensor_alignment.hpp"
-#include "evaluators/targets/cpu/traits.hpp"
-#include "evaluators/targets/cuda/traits.hpp"
+#include "evaluators/devices/cpu/traits.hpp"
+#include "evaluators/devices/cuda/traits.hpp"
 #include "evaluators/worker/services.hpp"
 
 namespace cultivar {

@@ -16,7 +16,7 @@
 #include "evaluators/check/compare.hpp"
 #include "evaluators/coverage/coverage.hpp"
 #include "evaluators/judge/requests.hpp"
-#include "evaluators/targets/target.hpp"
+#include "evaluators/devices/device.hpp"
 
 namespace cultivar {
 

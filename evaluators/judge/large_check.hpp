@@ -10,7 +10,7 @@
 
 #include "evaluators/judge/cascade.hpp"
 #include "evaluators/judge/requests.hpp"
-#include "evaluators/targets/target.hpp"
+#include "evaluators/devices/device.hpp"
 
 namespace cultivar {
 

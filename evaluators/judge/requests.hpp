@@ -10,9 +10,9 @@
 
 #include "evaluators/contenders/contender_file.hpp"
 #include "evaluators/profile/profile.hpp"
-#include "evaluators/targets/binary.hpp"
-#include "evaluators/targets/ceilings.hpp"
-#include "evaluators/targets/instruments.hpp"
+#include "evaluators/devices/binary.hpp"
+#include "evaluators/devices/ceilings.hpp"
+#include "evaluators/devices/instruments.hpp"
 #include "evaluators/variant/variant.hpp"
 #include "evaluators/verdict/evaluation.hpp"
 #include "evaluators/verdict/gate.hpp"

@@ -14,7 +14,7 @@
 #include "evaluators/judge/activity.hpp"
 #include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/requests.hpp"
-#include "evaluators/targets/target.hpp"
+#include "evaluators/devices/device.hpp"
 
 namespace cultivar {
 

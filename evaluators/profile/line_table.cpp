@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "evaluators/targets/elf_bytes.hpp"
+#include "evaluators/devices/elf_bytes.hpp"
 
 namespace cultivar {
 namespace {

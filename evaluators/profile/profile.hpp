@@ -13,7 +13,7 @@
 #include "evaluators/profile/line_table.hpp"
 #include "evaluators/profile/metric_sets.hpp"
 #include "evaluators/profile/occupancy.hpp"
-#include "evaluators/targets/ceilings.hpp"
+#include "evaluators/devices/ceilings.hpp"
 
 namespace cultivar {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What everybody but the target itself needs to know of a target, as one row of facts. A target is a folder
-// below evaluators/targets, which holds its row; the programs' list of rows is evaluators/target_table.cpp.
+// below evaluators/targets, which holds its row; the programs' list of rows is evaluators/table.cpp.
 #pragma once
 
 #include <filesystem>
@@ -102,7 +102,7 @@ struct TargetTraits {
 // A row. Never null, lives as long as the program, compares by identity.
 using Target = const TargetTraits*;
 
-// All that this program knows. Each program links one definition: evaluators/target_table.cpp, as a rule.
+// All that this program knows. Each program links one definition: evaluators/table.cpp, as a rule.
 std::span<const Target> targets();
 inline Target usual_target() {
   return targets().front();

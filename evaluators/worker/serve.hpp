@@ -9,7 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "evaluators/targets/target.hpp"
+#include "evaluators/devices/device.hpp"
+#include "evaluators/languages/compiler.hpp"
 
 namespace cultivar {
 

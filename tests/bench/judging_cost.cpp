@@ -13,7 +13,7 @@
 #include "evaluators/check/open_reference.hpp"
 #include "evaluators/judge/cascade.hpp"
 #include "evaluators/judge/drawn_checks.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
+#include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/task/make_workload.hpp"
 
 using namespace cultivar;

@@ -12,9 +12,9 @@
 
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/secret.hpp"
-#include "evaluators/targets/cuda/gpu.hpp"
-#include "evaluators/targets/cuda/pageable_memory.hpp"
-#include "evaluators/targets/cuda/program.hpp"
+#include "evaluators/devices/cuda/run/gpu.hpp"
+#include "evaluators/devices/cuda/run/pageable_memory.hpp"
+#include "evaluators/devices/cuda/run/program.hpp"
 #include "gpu/gpu_bench.hpp"
 
 using namespace cultivar;

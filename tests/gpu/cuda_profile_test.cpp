@@ -10,7 +10,7 @@
 
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/targets/cuda/driver.hpp"
+#include "evaluators/devices/cuda/run/driver.hpp"
 #include "evaluators/worker/services.hpp"
 #include "gpu/gpu_bench.hpp"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "evaluators/system/process.hpp"
-#include "evaluators/targets/cuda/driver.hpp"
+#include "evaluators/devices/cuda/run/driver.hpp"
 #include "gpu/gpu_bench.hpp"
 
 using namespace cultivar;

@@ -22,9 +22,9 @@
 #include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/secret.hpp"
-#include "evaluators/targets/cuda/device.hpp"
-#include "evaluators/targets/cuda/driver.hpp"
-#include "evaluators/targets/cuda/sensors.hpp"
+#include "evaluators/devices/cuda/run/device.hpp"
+#include "evaluators/devices/cuda/run/driver.hpp"
+#include "evaluators/devices/cuda/run/sensors.hpp"
 #include "support/places.hpp"
 
 using namespace cultivar;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // cultivar-worker-cpu: compiles variants (`compile`), or checks and times them (`measure`), on this machine's
 // cores.
-#include "evaluators/targets/cpu/compiler.hpp"
-#include "evaluators/targets/cpu/device.hpp"
-#include "evaluators/targets/cpu/traits.hpp"
+#include "evaluators/languages/cpp/compiler.hpp"
+#include "evaluators/devices/cpu/device.hpp"
+#include "evaluators/devices/cpu/traits.hpp"
 #include "evaluators/worker/serve.hpp"
 
 int main(int argc, char** argv) {

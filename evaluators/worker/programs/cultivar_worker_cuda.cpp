@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // cultivar-worker-cuda: compiles variants with NVRTC (`compile`, no GPU needed), or checks and times them
 // on one GPU (`measure`).
-#include "evaluators/targets/cuda/compiler.hpp"
-#include "evaluators/targets/cuda/device.hpp"
-#include "evaluators/targets/cuda/traits.hpp"
+#include "evaluators/languages/cuda_cpp/compiler.hpp"
+#include "evaluators/devices/cuda/run/device.hpp"
+#include "evaluators/devices/cuda/traits.hpp"
 #include "evaluators/worker/serve.hpp"
 
 int main(int argc, char** argv) {

@@ -5,8 +5,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include "engine/cli/search_session.hpp"
-#include "evaluators/targets/cpu/traits.hpp"
-#include "evaluators/targets/cuda/traits.hpp"
+#include "evaluators/devices/cpu/traits.hpp"
+#include "evaluators/devices/cuda/traits.hpp"
 
 using namespace cultivar;
 

@@ -10,10 +10,10 @@
 #include <set>
 #include <sstream>
 
-#include "evaluators/targets/cuda/geometry.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
-#include "evaluators/targets/cuda/launch_rules.hpp"
-#include "evaluators/targets/cuda/tensor_map.hpp"
+#include "evaluators/devices/cuda/code/geometry.hpp"
+#include "evaluators/devices/cuda/code/known_devices.hpp"
+#include "evaluators/devices/cuda/code/launch_rules.hpp"
+#include "evaluators/devices/cuda/code/tensor_map.hpp"
 #include "support/command.hpp"
 
 using namespace cultivar;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "evaluators/judge/stages.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
+#include "evaluators/devices/cuda/code/known_devices.hpp"
 
 using namespace cultivar;
 namespace fs = std::filesystem;

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "evaluators/judge/profiling.hpp"
-#include "evaluators/targets/cuda/cupti.hpp"
+#include "evaluators/devices/cuda/run/cupti.hpp"
 #include "support/contains.hpp"
 #include "support/cuda_kernels.hpp"
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <set>
 
-#include "evaluators/targets/cuda/counters.hpp"
-#include "evaluators/targets/cuda/pc_sampling.hpp"
+#include "evaluators/devices/cuda/run/counters.hpp"
+#include "evaluators/devices/cuda/run/pc_sampling.hpp"
 
 using namespace cultivar;
 

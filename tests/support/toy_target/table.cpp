@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// evaluators/target_table.cpp with one line more.
-#include "evaluators/targets/cpu/traits.hpp"
-#include "evaluators/targets/cuda/traits.hpp"
+// evaluators/table.cpp with one line more.
+#include "evaluators/devices/cpu/traits.hpp"
+#include "evaluators/devices/cuda/traits.hpp"
 #include "support/toy_target/toy_target.hpp"
 
 namespace cultivar {

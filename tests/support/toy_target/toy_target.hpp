@@ -6,7 +6,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "evaluators/targets/target.hpp"
+#include "evaluators/devices/device.hpp"
+#include "evaluators/languages/compiler.hpp"
 
 namespace cultivar::toy {
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What makes a binary of a kernel's text (stages 1 and 2), in a compile worker. Each language is one folder
+// beside this file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "evaluators/devices/binary.hpp"
+#include "evaluators/variant/variant.hpp"
+
+namespace cultivar {
+
+class Compiler {  // thread-safe
+ public:
+  virtual ~Compiler() = default;
+  // The exact compiler and flags: part of every cache key and of the recorded environment.
+  virtual std::string identity() const = 0;
+  virtual std::string isolation() const = 0;  // describes how the compiler is isolated
+  virtual std::string weakness()
+      const = 0;  // what it could read but should not, and the remedy; empty if nothing
+  virtual tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
+                                                       double deadline_s) = 0;
+  // The same source once more, slow, with a counter for each basic block and, on the cpu, with checks of the
+  // compiler's own. Only for a variant that compile() accepts. An Error says why there is none; it is no
+  // fault of the variant's.
+  virtual Expected<Binary> compile_check_build(const Variant&, const std::vector<std::string>& /*macros*/,
+                                               double /*deadline_s*/) {
+    return failure("check build", "this language has none");
+  }
+};
+
+}  // namespace cultivar
