@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The targets that the programs know, one line each; the first is what a configuration that names none means.
-// Part of no library: every program links it, or a table of its own.
+// The devices (which users call targets) and the languages that the programs know, one line each. The first
+// device is what a configuration that names none means; the first language of a device is that of a manifest
+// that names none. Part of no library: every program links it, or a table of its own.
 #include "evaluators/devices/cpu/traits.hpp"
 #include "evaluators/devices/cuda/traits.hpp"
+#include "evaluators/languages/cpp/traits.hpp"
+#include "evaluators/languages/cuda_cpp/traits.hpp"
 
 namespace cultivar {
 
@@ -10,6 +13,14 @@ std::span<const Target> targets() {
   static const Target all[] = {
       cpu_target(),
       cuda_target(),
+  };
+  return all;
+}
+
+std::span<const Language> languages() {
+  static const Language all[] = {
+      cpp_language(),
+      cuda_cpp_language(),
   };
   return all;
 }

@@ -80,7 +80,7 @@ void WorkerBench::ask_device(const Watch& watch) {
 // too long.
 Expected<std::string> WorkerBench::page(const std::string& name) {
   if (name == "task") return describe_task(task_, settings_.workloads, target());
-  if (name == "variant_format") return PromptKit().format_of(name_of(target()));
+  if (name == "variant_format") return PromptKit().format_of(usual_language(target()));
   if (!known_facts()) {
     Watch watch;
     watch.deadline = Clock::now() + std::chrono::minutes(2);

@@ -84,7 +84,7 @@ TargetChoice parse_target(const InstallationPaths& installation, const std::stri
   if (const std::string program = worker_program(choice.kind);
       !choice.kind->on_host && !std::filesystem::exists(installation.programs / program, ignored))
     throw MissingError(fmt::format("this build has no {} target: {} is missing; use --target {}",
-                                   choice.kind->title, program, name_of(usual_target())));
+                                   name_of(choice.kind), program, name_of(usual_target())));
   return choice;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "evaluators/devices/binary.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 

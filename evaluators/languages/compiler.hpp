@@ -3,6 +3,7 @@
 // beside this file.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,13 @@
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
+
+// The requirements for a compiler.
+struct CompilerOrder {
+  const Task& task;
+  const std::filesystem::path& cache;
+  const std::string& architecture;  // empty: the target's default
+};
 
 class Compiler {  // thread-safe
  public:

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What everybody but the target itself needs to know of a target, as one row of facts. A target is a folder
-// below evaluators/targets, which holds its row; the programs' list of rows is evaluators/table.cpp.
+// What runs a binary, as one row of facts for each kind of device: everything that others need to know of it
+// without its folder below evaluators/devices. Users call it a target. The programs' list of rows is
+// evaluators/table.cpp.
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,8 +20,15 @@
 
 namespace cultivar {
 
+class Device;      // devices/device.hpp
+class SecondLook;  // worker/second_look.hpp
 class YamlNode;
+struct Launcher;  // launchers/launcher.hpp
+struct Plan;
+struct PlannedTensorMap;
+struct ServiceOptions;  // worker/services.hpp
 struct Task;
+struct TensorMapSpec;
 struct Variant;
 struct Workload;
 
@@ -48,20 +58,12 @@ struct Direction {
 struct TargetTraits {
   // --- Names ---
   std::string name;                    // in manifests, configurations and records: "cuda"
-  std::string title;                   // in sentences: "CUDA"
   std::string device;                  // one of its devices, in words: "GPU"
-  std::string compiler;                // its compiler, in words: "NVRTC"
   std::vector<std::string> also = {};  // other words that people use for it; not accepted, but understood
-  std::string extension;               // of its sources: ".cu"
-  std::string language = "cpp";        // of its sources, in Markdown
 
   // --- The variant format ---
   std::vector<Dtype> dtypes;  // what it computes in; a task's dtypes are cut down to these
-  // What the macro DTYPE says of them.
-  std::string f16 = "_Float16", bf16 = "unsigned short", e4m3 = "unsigned char", e5m2 = "unsigned char";
-  std::string definition = "extern \"C\"";                 // how a source defines a kernel
   std::vector<std::pair<std::string, std::string>> facts;  // that every device supplies, and what each is
-  std::string cache_fact = {};                             // of these, the size of the last-level cache
   std::vector<LaunchKey> launch_keys;
   std::optional<LaunchTrouble> (*launch_trouble)(const LaunchNumbers&) = nullptr;
   bool tensor_maps = false;        // a manifest may have them
@@ -94,6 +96,10 @@ struct TargetTraits {
   std::string stand_in_words = {};               // whose facts these are; empty: of no use to a reader
   int (*device_count)() = nullptr;               // devices of this machine; 0: nothing is known
 
+  // --- In a worker ---
+  // Opens a device by its number; may throw MissingError.
+  std::unique_ptr<Device> (*open)(const std::filesystem::path& cache, int number) = nullptr;
+
   // --- For people and models ---
   std::vector<NeededProgram> programs = {};
   std::vector<Direction> directions = {};  // that make sense on this target alone
@@ -115,7 +121,6 @@ Target find_target(std::string_view name);                   // nullptr: there i
 std::string known_targets_beside(std::string_view);          // " (did you mean 'cuda'? known: cpu, cuda)"
 Target target_named(std::string_view name);                  // throws InputError that lists the known ones
 Target target_of(const YamlNode&);                           // the value is a target's name; throws YamlError
-bool is_source(const std::filesystem::path&);                // by its extension: of any target
 std::string worker_program(Target);                          // "cultivar-worker-cuda"
 std::string architecture_of(Target, const Facts&);           // empty: unknown, or the target has none
 const LaunchKey* launch_key(Target, std::string_view name);  // nullptr: it has no such key

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluators/devices/cpu/traits.hpp"
 
+#include "evaluators/devices/cpu/device.hpp"
 #include "evaluators/devices/cpu/device_facts.hpp"
 
 namespace cultivar {
@@ -12,15 +13,18 @@ Facts this_machine(int cores) {
   return facts;
 }
 
+std::unique_ptr<Device> open_device(const std::filesystem::path& cache, int number) {
+  if (number != 0)
+    throw MissingError("the cpu target has one device, number 0; use `cores` to set its number of cores");
+  return std::make_unique<CpuDevice>(CpuDeviceOptions{cache / "cpu"});
+}
+
 }  // namespace
 
 Target cpu_target() {
   static const TargetTraits row{
       .name = "cpu",
-      .title = "cpu",
       .device = "core",
-      .compiler = "the compiler",
-      .extension = ".cpp",
       .dtypes = {Dtype::f32, Dtype::f64},
       .facts = {{"num_cores", "cores that a variant may use: the default of `threads`"},
                 {"l1_bytes", "level 1 data cache of a core"},
@@ -28,7 +32,6 @@ Target cpu_target() {
                 {"l3_bytes", "last-level cache"},
                 {"vector_bits", "width of the widest vector register: 128, 256 or 512"},
                 {"page_bytes", "size of a memory page"}},
-      .cache_fact = "l3_bytes",
       .launch_keys = {{.name = "threads", .fallback = "num_cores", .most = {1024}}},
       .thread_arguments = true,
       // A slow kernel on the host is warm after one run.
@@ -37,6 +40,7 @@ Target cpu_target() {
       .usual_workloads = {"cpu_quick", "quick"},
       .reported = {"text_bytes", "stack_bytes", "constant_bytes"},
       .stand_in_facts = this_machine,
+      .open = open_device,
       .programs = {{"g++", "g++", "apt-get install g++"},
                    {"bwrap", "bubblewrap",
                     "apt-get install bubblewrap: without it kernels are kept in by fewer walls", false}},

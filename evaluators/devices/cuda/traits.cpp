@@ -8,6 +8,7 @@
 #include "evaluators/devices/cuda/code/geometry.hpp"
 #include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/devices/cuda/code/launch_rules.hpp"
+#include "evaluators/devices/cuda/run/device.hpp"
 #include "evaluators/devices/cuda/run/visible_gpu.hpp"
 
 namespace cultivar {
@@ -44,30 +45,24 @@ int gpus() {
   return visible_gpus(listed != nullptr ? std::optional<std::string>(listed) : std::nullopt);
 }
 
+std::unique_ptr<Device> open_device(const std::filesystem::path& cache, int number) {
+  return open_cuda_device(number, cache / "cuda");
+}
+
 }  // namespace
 
 Target cuda_target() {
   static const TargetTraits row{
       .name = "cuda",
-      .title = "CUDA",
       .device = "GPU",
-      .compiler = "NVRTC",
       .also = {"gpu"},
-      .extension = ".cu",
-      .language = "cuda",
       .dtypes = {Dtype::bf16, Dtype::f16, Dtype::f32, Dtype::e4m3, Dtype::e5m2},
-      .f16 = "__half",
-      .bf16 = "__nv_bfloat16",
-      .e4m3 = "__nv_fp8_e4m3",
-      .e5m2 = "__nv_fp8_e5m2",
-      .definition = "extern \"C\" __global__",
       .facts = {{"num_sms", "multiprocessors"},
                 {"smem_max", "most dynamic shared memory of a block, bytes"},
                 {"l2_bytes", "L2 cache"},
                 {"registers_max", "32-bit registers of a multiprocessor"},
                 {"threads_max", "most threads resident on a multiprocessor"},
                 {"compute_capability", "90 for sm_90"}},
-      .cache_fact = "l2_bytes",
       .launch_keys =
           {{.name = "grid", .form = Form::three, .required = true, .most = {2147483647, 65535, 65535}},
            {.name = "block", .form = Form::three, .required = true, .most = {1024, 1024, 64}},
@@ -96,6 +91,7 @@ Target cuda_target() {
       .stand_in_facts = an_h100,
       .stand_in_words = "There is no GPU here: kernels are compiled for an H100, whose numbers these are.",
       .device_count = gpus,
+      .open = open_device,
       .directions = {
           {"tensor", "feed the tensor cores better: larger tiles, fewer waits, operands from registers",
            true},

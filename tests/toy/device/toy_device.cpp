@@ -1,68 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/toy_target/toy_target.hpp"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "toy/device/toy_device.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <sstream>
 
+#include "evaluators/devices/device.hpp"
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/hash.hpp"
 
 namespace cultivar::toy {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::array<std::string_view, 7> kInstructions{"load", "max", "sub", "exp", "sum", "div", "store"};
 constexpr auto kDispatch = std::chrono::microseconds(5);  // what fetching an instruction takes this machine
 constexpr float kPoison = 1.5e30F;
 
 Facts facts_of_the_machine(int = 0) {
   return {{"lanes_max", 64}};
 }
-
-// "kernel NAME" and then instructions, parted by blanks.
-class ToyCompiler : public Compiler {
- public:
-  explicit ToyCompiler(std::filesystem::path cache) : cache_(std::move(cache)) {}
-  std::string identity() const override { return "toy assembler 1"; }
-  std::string isolation() const override { return "it only reads words"; }
-  std::string weakness() const override { return {}; }
-
-  tl::expected<Binary, CompileFailure> compile(const Variant& variant, const std::vector<std::string>& macros,
-                                               double) override {
-    std::istringstream in(variant.source.substr(variant.source.find("---*/") + 5));
-    std::string word, program;
-    in >> word >> word;
-    double count = 0;
-    while (in >> word) {
-      if (std::ranges::find(kInstructions, word) == kInstructions.end())
-        return tl::make_unexpected(
-            CompileFailure{Stage::compile, fmt::format("there is no instruction '{}'", word),
-                           fmt::format("There are: {}.\n", fmt::join(kInstructions, ", "))});
-      program += word + " ";
-      ++count;
-    }
-    Binary binary{cache_ / "toy" / (sha256_hex(program) + ".bin"),
-                  sha256_hex(program),
-                  macros,
-                  {{{"instructions", count}}},
-                  {}};
-    if (const auto written = write_atomically(binary.path, program); !written)
-      return tl::make_unexpected(CompileFailure{Stage::compile, written.error().message, {}});
-    return binary;
-  }
-
- private:
-  std::filesystem::path cache_;
-};
 
 class ToySession : public Session {
  public:
@@ -140,29 +99,23 @@ class ToyDevice : public Device {
   Ceilings ceilings_{1e12, 1e12, 1e12, 0.0};
 };
 
+std::unique_ptr<Device> open_device(const std::filesystem::path&, int) {
+  return std::make_unique<ToyDevice>();
+}
+
 }  // namespace
 
-Target toy_target() {
+Target toy_device() {
   static const TargetTraits row{
       .name = "toy",
-      .title = "toy",
       .device = "toy",
-      .compiler = "the assembler",
-      .extension = ".toy",
       .dtypes = {Dtype::f32},
-      .definition = "kernel",
       .facts = {{"lanes_max", "rows that an instruction may work on"}},
       .launch_keys = {{.name = "lanes", .required = true, .most_fact = "lanes_max"}},
       .on_host = true,
-      .stand_in_facts = facts_of_the_machine};
+      .stand_in_facts = facts_of_the_machine,
+      .open = open_device};
   return &row;
-}
-
-std::unique_ptr<Compiler> make_compiler(const std::filesystem::path& cache) {
-  return std::make_unique<ToyCompiler>(cache);
-}
-std::unique_ptr<Device> make_device() {
-  return std::make_unique<ToyDevice>();
 }
 
 }  // namespace cultivar::toy

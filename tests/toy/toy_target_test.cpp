@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A third target, known by one line of a table: its sources are parsed, planned, compiled, judged, bred and
-// promoted by a search that was never told of it.
+// A third target in a language of its own, known by two lines of a table: its sources are parsed, planned,
+// compiled, judged, bred and promoted by a search that was never told of it.
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
@@ -8,7 +8,8 @@
 #include "engine/store/record.hpp"
 #include "support/command.hpp"
 #include "support/contains.hpp"
-#include "support/toy_target/toy_target.hpp"
+#include "toy/device/toy_device.hpp"
+#include "toy/language/toy_language.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
@@ -18,9 +19,10 @@ namespace {
 
 std::string softmax(const std::string& name, const std::string& program,
                     const std::string& launch = "lanes: LANES") {
-  return "/*--- cultivar\nname: " + name + "\ntask: softmax\ntarget: toy\nrequires: \"dtype == f32\"\n" +
+  return "; a toy\n(*--- cultivar\nname: " + name +
+         "\ntask: softmax\ntarget: toy\nrequires: \"dtype == f32\"\n" +
          "tunables:\n  LANES: {values: [1, 4, 64], default: 1}\nlaunch:\n  - kernel: " + name + "\n    " +
-         launch + "\n    args: [x, y, R, C]\n---*/\nkernel " + name + "\n" + program + "\n";
+         launch + "\n    args: [x, y, R, C]\n---*)\nkernel " + name + "\n" + program + "\n";
 }
 
 constexpr const char* kRight = "load max sub exp sum div store";
@@ -28,6 +30,13 @@ constexpr const char* kRight = "load max sub exp sum div store";
 std::string error_of(const std::string& source) {
   const auto manifest = parse_manifest(source);
   return manifest ? "no error" : manifest.error().message;
+}
+
+std::string with(std::string text, const std::string& what, const std::string& by) {
+  return text.replace(text.find(what), what.size(), by);
+}
+std::string in_comments_of_c(const std::string& source) {
+  return with(with(with(source, ";", "//"), "(*---", "/*---"), "---*)", "---*/");
 }
 
 // The task softmax with workloads that suit a toy.
@@ -56,11 +65,43 @@ BOOST_AUTO_TEST_CASE(its_launch_keys_are_its_own_and_errors_name_every_target) {
   BOOST_TEST(
       contains(error_of(softmax("k", kRight, "grid: [1, 1, 1]\n    lanes: 1")), "is only for target cuda"));
   BOOST_TEST(contains(error_of(softmax("k", kRight, "lanse: 1")), "'lanes' is missing"));
-  std::string elsewhere = softmax("k", kRight);
+  std::string elsewhere = in_comments_of_c(softmax("k", kRight));
   elsewhere.replace(elsewhere.find("target: toy"), 11, "target: cpu");
   BOOST_TEST(contains(error_of(elsewhere), "launch[0].lanes: is only for target toy"));
   elsewhere.replace(elsewhere.find("target: cpu"), 11, "target: tpu");
   BOOST_TEST(contains(error_of(elsewhere), "known: cpu, cuda, toy"), error_of(elsewhere));
+}
+
+BOOST_AUTO_TEST_CASE(its_language_has_comments_and_words_of_its_own) {
+  const std::string right = softmax("right", kRight);
+  const auto manifest = parse_manifest(right);
+  BOOST_REQUIRE(manifest);
+  BOOST_TEST(name_of(manifest->language) == "toy_words");
+  BOOST_TEST(
+      name_of(parse_manifest(with(right, "target: toy", "target: toy\nlanguage: toy_words"))->language) ==
+      "toy_words");
+  BOOST_TEST(contains(error_of(with(right, "target: toy", "target: toy\nlanguage: cpp")),
+                      "language: 'cpp' is not a language for target toy"));
+  BOOST_TEST(
+      contains(error_of(in_comments_of_c(right)), "a manifest in toy words begins with '(*--- cultivar'"));
+  BOOST_TEST(contains(error_of(with(right, "target: toy", "target: cpu")),
+                      "a manifest in C++ begins with '/*--- cultivar'"));
+  const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
+  const auto reserved = make_variant(with(right, "LANES: {", "exp: {"), task);
+  BOOST_TEST(contains(reserved ? "" : reserved.error().message, "the name 'exp' is"));
+  const auto written = make_variant(toy::toy_language()->new_seed(task, toy::toy_device(), "mine"), task);
+  BOOST_TEST(written.has_value(), (written ? "" : written.error().message));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_is_named_as_its_language_is) {
+  const TemporaryFolder folder;
+  const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
+  BOOST_TEST((language_by_extension("a/b.toy") == toy::toy_language()));
+  BOOST_TEST((language_by_extension("a/b.txt") == nullptr));
+  BOOST_TEST(is_source_for(toy::toy_device(), "b.toy"));
+  BOOST_TEST(!is_source_for(target_named("cpu"), "b.toy"));
+  std::ofstream(folder / "right.toy") << softmax("right", kRight);
+  BOOST_TEST((load_variant(folder / "right.toy", task).manifest.language == toy::toy_language()));
 }
 
 BOOST_AUTO_TEST_CASE(a_search_on_it_refuses_what_is_wrong_and_promotes_what_is_faster) {
