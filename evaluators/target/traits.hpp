@@ -25,6 +25,8 @@ class SecondLook;  // worker/second_look.hpp
 class YamlNode;
 struct Launcher;  // launchers/launcher.hpp
 struct Plan;
+struct ProfileWords;  // profile/bottleneck.hpp
+struct Resources;
 struct PlannedTensorMap;
 struct ServiceOptions;  // worker/services.hpp
 struct Task;
@@ -66,7 +68,9 @@ struct TargetTraits {
   std::vector<std::pair<std::string, std::string>> facts;  // that every device supplies, and what each is
   std::vector<LaunchKey> launch_keys;
   std::optional<LaunchTrouble> (*launch_trouble)(const LaunchNumbers&) = nullptr;
-  bool tensor_maps = false;        // a manifest may have them
+  // Evaluates every expression of a tensor map and checks the rules of the hardware; null: there are none.
+  Expected<PlannedTensorMap> (*plan_tensor_map)(const TensorMapSpec&, int buffer, Dtype,
+                                                std::size_t buffer_bytes, const Bindings&) = nullptr;
   bool thread_arguments = false;   // kernels are called once a thread: `thread` and `threads` are arguments
   std::string thread_remedy = {};  // what to use in place of those; where they are not
 
@@ -77,11 +81,13 @@ struct TargetTraits {
   // Kernels run on the host's own cores: compilers disturb timing, there is one device, and what is chosen is
   // how many cores it has. Otherwise devices are chosen by number.
   bool on_host = false;
-  int workers_per_device = 1;      // that take turns, unless told otherwise
-  bool instruments = false;        // devices count and sample while kernels run (instruments.hpp)
-  bool compute_sanitizer = false;  // NVIDIA's compute-sanitizer looks at what is confirmed
+  int workers_per_device = 1;  // that take turns, unless told otherwise
+  bool instruments = false;    // devices count and sample while kernels run (instruments.hpp)
   std::vector<std::string> usual_workloads = {"quick"};  // sets that are taken when none is named, best first
   std::vector<std::string> reported = {};  // numbers about a kernel that its compiler reports: Resources
+  // More numbers about a plan, and their names; null: none.
+  std::vector<std::string> planned = {};
+  std::map<std::string, double> (*describe_plan)(const Resources&, const Plan&, const Facts&) = nullptr;
 
   // --- Machine code for one kind of device. All null: one kind of code, for the machine at hand ---
   std::string usual_architecture = {};                     // that is compiled for when nobody says: "sm_90a"
@@ -100,9 +106,13 @@ struct TargetTraits {
   // Opens a device by its number; may throw MissingError.
   std::unique_ptr<Device> (*open)(const std::filesystem::path& cache, int number) = nullptr;
 
+  // At what was confirmed, in the engine; null: none.
+  std::unique_ptr<SecondLook> (*second_look)(const ServiceOptions&) = nullptr;
+
   // --- For people and models ---
   std::vector<NeededProgram> programs = {};
   std::vector<Direction> directions = {};  // that make sense on this target alone
+  const ProfileWords* profile = nullptr;   // how its profiles are explained; null: by what holds everywhere
 };
 
 // A row. Never null, lives as long as the program, compares by identity.

@@ -260,10 +260,10 @@ Manifest manifest_of(const YamlNode& root, const CommentSyntax& found) {
   each("let", [&](const auto& name, const auto& v) { manifest.let.emplace_back(name, expression_of(v)); });
   each("workspace",
        [&](const auto& name, const auto& v) { manifest.workspace.push_back(workspace_of(name, v)); });
-  if (const auto v = map.optional("tensor_maps"); v && !manifest.target->tensor_maps) {
+  if (const auto v = map.optional("tensor_maps"); v && manifest.target->plan_tensor_map == nullptr) {
     std::vector<std::string> others;
     for (const Target other : targets())
-      if (other->tensor_maps) others.push_back(name_of(other));
+      if (other->plan_tensor_map != nullptr) others.push_back(name_of(other));
     refuse_for(manifest.target, *v, fmt::format("{}", fmt::join(others, ", ")));
   }
   each("tensor_maps",

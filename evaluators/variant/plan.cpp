@@ -67,9 +67,9 @@ class Planner {
     if (buffer < 0 || (tensor == nullptr && !spec.dtype))
       return fail("tensor_maps." + spec.name,
                   "names neither a tensor of the task nor a workspace with a dtype");
-    Expected<PlannedTensorMap> map =
-        plan_tensor_map(spec, buffer, tensor != nullptr ? task_.dtype(*tensor, workload_) : *spec.dtype,
-                        plan_.buffers[static_cast<std::size_t>(buffer)].bytes, scope_);
+    Expected<PlannedTensorMap> map = manifest_.target->plan_tensor_map(
+        spec, buffer, tensor != nullptr ? task_.dtype(*tensor, workload_) : *spec.dtype,
+        plan_.buffers[static_cast<std::size_t>(buffer)].bytes, scope_);
     if (!map) {
       if (error_.empty()) error_ = fmt::format("{} (workload {})", map.error().message, workload_.name);
       return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluators/devices/cpu/traits.hpp"
 
+#include "evaluators/devices/cpu/code/profile_words.hpp"
 #include "evaluators/devices/cpu/device.hpp"
 #include "evaluators/devices/cpu/device_facts.hpp"
 
@@ -44,9 +45,11 @@ Target cpu_target() {
       .programs = {{"g++", "g++", "apt-get install g++"},
                    {"bwrap", "bubblewrap",
                     "apt-get install bubblewrap: without it kernels are kept in by fewer walls", false}},
-      .directions = {
-          {"vector", "use wider vectors: layout, alignment, unit stride, several independent sums"},
-          {"blocking", "block for the caches: loop order, tile sizes, packing of what is read often"}}};
+      .directions = {{"vector",
+                      "use wider vectors: layout, alignment, unit stride, several independent sums"},
+                     {"blocking",
+                      "block for the caches: loop order, tile sizes, packing of what is read often"}},
+      .profile = &cpu_profile_words()};
   return &row;
 }
 

@@ -8,8 +8,12 @@
 #include "evaluators/devices/cuda/code/geometry.hpp"
 #include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/devices/cuda/code/launch_rules.hpp"
+#include "evaluators/devices/cuda/code/occupancy.hpp"
+#include "evaluators/devices/cuda/code/profile_words.hpp"
+#include "evaluators/devices/cuda/code/tensor_map.hpp"
 #include "evaluators/devices/cuda/run/device.hpp"
 #include "evaluators/devices/cuda/run/visible_gpu.hpp"
+#include "evaluators/devices/cuda/sanitizing.hpp"
 
 namespace cultivar {
 namespace {
@@ -45,8 +49,31 @@ int gpus() {
   return visible_gpus(listed != nullptr ? std::optional<std::string>(listed) : std::nullopt);
 }
 
+std::map<std::string, double> describe_plan(const Resources& resources, const Plan& plan,
+                                            const Facts& facts) {
+  const MultiprocessorLimits limits = limits_of(facts);
+  const auto reported = [&](const char* name) {
+    const auto found = resources.values.find(name);
+    return found == resources.values.end() ? 0 : static_cast<int>(found->second);
+  };
+  double threads = 0.0, shared = 0.0, share = 1.0;
+  for (const PlannedKernel& kernel : plan.kernels) {
+    const auto block = kernel.launch.three("block");
+    const BlockNeeds needs{static_cast<int>(block[0] * block[1] * block[2]), reported("registers"),
+                           reported("shared_bytes") + static_cast<int>(kernel.launch.number("shared", 0))};
+    threads = std::max(threads, static_cast<double>(needs.threads));
+    shared = std::max(shared, static_cast<double>(needs.shared_bytes));
+    share = std::min(share, occupancy(needs, limits).share);
+  }
+  return {{"block_threads", threads}, {"block_shared_bytes", shared}, {"occupancy", 100.0 * share}};
+}
+
 std::unique_ptr<Device> open_device(const std::filesystem::path& cache, int number) {
   return open_cuda_device(number, cache / "cuda");
+}
+
+std::unique_ptr<SecondLook> look_again(const ServiceOptions& options) {
+  return std::make_unique<Sanitizing>(options);
 }
 
 }  // namespace
@@ -71,7 +98,7 @@ Target cuda_target() {
            {.name = "cooperative", .form = Form::flag},
            {.name = "programmatic_dependent", .form = Form::flag}},
       .launch_trouble = launch_trouble,
-      .tensor_maps = true,
+      .plan_tensor_map = plan_tensor_map,
       .thread_remedy = "use threadIdx, blockIdx and gridDim",
       .unit = "TFLOPS",
       .unit_scale = 1e12,
@@ -79,11 +106,12 @@ Target cuda_target() {
       .warm_up = {.runs = 10, .seconds = 0.025, .enough_s = 1.0, .checked = false},
       .workers_per_device = 4,
       .instruments = true,
-      .compute_sanitizer = true,
       .usual_workloads = {"quick", "gpu"},
       .reported = {"registers", "stack_bytes", "shared_bytes", "constant_bytes", "barriers", "text_bytes",
                    "spill_bytes", "tensor_share", "special_share", "float_share", "convert_share",
                    "integer_share", "global_share", "shared_share"},
+      .planned = {"block_threads", "block_shared_bytes", "occupancy"},
+      .describe_plan = describe_plan,
       .usual_architecture = "sm_90a",
       .architecture_of = architecture_on,
       .architecture_trouble = trouble_with_architecture,
@@ -92,11 +120,15 @@ Target cuda_target() {
       .stand_in_words = "There is no GPU here: kernels are compiled for an H100, whose numbers these are.",
       .device_count = gpus,
       .open = open_device,
-      .directions = {
-          {"tensor", "feed the tensor cores better: larger tiles, fewer waits, operands from registers",
-           true},
-          {"memory_system", "use the memory system better: TMA or cp.async, swizzles without bank conflicts"},
-          {"roles", "split roles among warps: producers and consumers, persistence, scheduling of tiles"}}};
+      .second_look = look_again,
+      .directions = {{"tensor",
+                      "feed the tensor cores better: larger tiles, fewer waits, operands from registers",
+                      true},
+                     {"memory_system",
+                      "use the memory system better: TMA or cp.async, swizzles without bank conflicts"},
+                     {"roles",
+                      "split roles among warps: producers and consumers, persistence, scheduling of tiles"}},
+      .profile = &cuda_profile_words()};
   return &row;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A variant with headers under NVRTC: compiled, screened, its lines named, and what it still cannot reach.
-#include "evaluators/judge/profiling.hpp"
-#include "evaluators/profile/line_table.hpp"
-#include "evaluators/devices/cuda/run/cupti.hpp"
 #include "evaluators/devices/cuda/code/diagnostics.hpp"
+#include "evaluators/devices/cuda/code/line_table.hpp"
+#include "evaluators/devices/cuda/run/cupti.hpp"
+#include "evaluators/judge/profiling.hpp"
 #include "evaluators/languages/cuda_cpp/includes.hpp"
 #include "evaluators/variant/source_files.hpp"
 #include "support/contains.hpp"
@@ -75,12 +75,14 @@ BOOST_AUTO_TEST_CASE(instructions_and_samples_belong_to_the_line_of_the_file_the
   BOOST_REQUIRE(!table->offsets_of("k", "variant.cu", 5).empty());
   PcSamples samples;
   samples.samples = {{function, table->offsets_of(function, "tile.cuh", 4).back(), "wait", 50, 40}};
-  auto lines = stalls_by_line(samples, function, &*table, variant.source);
+  table->add_to(samples);
+  auto lines = stalls_by_line(samples, function, variant.source, "variant.cu");
   BOOST_TEST_REQUIRE(lines.size() == 1u);
   BOOST_TEST(lines[0].place() == "tile.cuh:4");
   BOOST_TEST(lines[0].text == "return 2.0f * v + n;");
   samples.samples = {{"k", table->offsets_of("k", "variant.cu", 5).back(), "wait", 50, 40}};
-  lines = stalls_by_line(samples, "k", &*table, variant.source);
+  table->add_to(samples);
+  lines = stalls_by_line(samples, "k", variant.source, "variant.cu");
   BOOST_TEST_REQUIRE(lines.size() == 1u);
   BOOST_TEST(lines[0].place() == "5");
   BOOST_TEST(lines[0].text == "y[threadIdx.x] = twice(y[threadIdx.x], n);");

@@ -28,6 +28,9 @@ struct TensorMapArguments {
 constexpr std::size_t tensor_map_bytes = 128;     // size of an encoded map, which is a kernel argument
 constexpr std::size_t tensor_map_alignment = 64;  // alignment of that argument
 
+// Evaluates every expression of a tensor map and checks the rules of cuTensorMapEncodeTiled.
+Expected<PlannedTensorMap> plan_tensor_map(const TensorMapSpec&, int buffer, Dtype, std::size_t buffer_bytes,
+                                           const Bindings&);
 // Checks every rule of the driver API reference that does not depend on the address again, because a plan
 // need not come from make_plan. The Error names the map, field, rule and remedy.
 Expected<TensorMapArguments> tensor_map_arguments(const PlannedTensorMap&);

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
-
+#include "evaluators/profile/profile.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
@@ -30,17 +28,6 @@ struct BlockNeeds {
   int shared_bytes = 0;  // static and dynamic
 };
 
-enum class OccupancyLimit { warps, blocks, registers, shared_memory, does_not_fit };
-std::string_view words_of(OccupancyLimit);  // "shared memory"
-
-struct Occupancy {
-  int blocks = 0;                                       // resident per multiprocessor
-  int warps = 0;                                        // in these blocks
-  double share = 0.0;                                   // share of the warps that a multiprocessor can hold
-  OccupancyLimit limit = OccupancyLimit::does_not_fit;  // the resource that is exhausted first
-  // The number of blocks that would fit with only this limit.
-  int blocks_by_warps = 0, blocks_by_count = 0, blocks_by_registers = 0, blocks_by_shared_memory = 0;
-};
 Occupancy occupancy(const BlockNeeds&, const MultiprocessorLimits&);
 
 // The grid size divided by the number of blocks that fit on the whole device at once; 2.25 waves take as long

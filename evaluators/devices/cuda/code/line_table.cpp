@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/profile/line_table.hpp"
+#include "evaluators/devices/cuda/code/line_table.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -258,11 +258,8 @@ std::vector<SourceLine> LineTable::at(std::string_view function, std::uint64_t o
   return lines;
 }
 
-std::optional<SourceLine> LineTable::in_files(std::string_view function, std::uint64_t offset,
-                                              const std::vector<std::string_view>& files) const {
-  for (SourceLine& line : at(function, offset))
-    if (std::find(files.begin(), files.end(), line.file) != files.end()) return std::move(line);
-  return std::nullopt;
+void LineTable::add_to(PcSamples& samples) const {
+  for (PcSample& sample : samples.samples) sample.lines = at(sample.function, sample.offset);
 }
 
 std::vector<std::uint64_t> LineTable::offsets_of(std::string_view function, std::string_view file,

@@ -3,11 +3,12 @@
 // availability.
 #pragma once
 
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "evaluators/devices/instruments.hpp"
 
 namespace cultivar {
 
@@ -21,16 +22,6 @@ struct Counter {
 std::span<const Counter> counters();
 std::vector<std::string> metric_names(bool full);
 
-// Describes the reason of a stall; its share of warps' time is the counter `stall_<reason>` of the full set.
-struct StallReasonWords {
-  std::string_view reason;
-  std::string_view about;   // what the warp waits for
-  std::string_view remedy;  // what usually helps
-};
-// For an unknown reason, `about` is its name and `remedy` is empty.
-StallReasonWords words_of_stall(std::string_view reason);
-
-using CounterValues = std::map<std::string, double, std::less<>>;  // by key
 CounterValues by_key(const std::vector<std::string>& metrics, const std::vector<double>& values);
 
 }  // namespace cultivar

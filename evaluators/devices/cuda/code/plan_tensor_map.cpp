@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "evaluators/devices/cuda/code/tensor_map.hpp"
 #include "evaluators/variant/plan_scope.hpp"
 
 namespace cultivar {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/profile/metric_sets.hpp"
+#include "evaluators/devices/cuda/code/metric_sets.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <set>
 
+#include "evaluators/devices/cuda/code/profile_words.hpp"
 #include "evaluators/devices/cuda/run/counters.hpp"
 #include "evaluators/devices/cuda/run/pc_sampling.hpp"
 
@@ -76,8 +77,8 @@ BOOST_AUTO_TEST_CASE(a_stall_metric_is_a_reason_and_whether_it_was_exposed) {
   const auto exposed = cuda::stall_name("smsp__pcsamp_warps_issue_stalled_gmma_not_issued");
   BOOST_TEST(exposed.reason == "gmma");
   BOOST_TEST(exposed.exposed);
-  BOOST_TEST(words_of_stall("gmma").about != "gmma");
-  BOOST_TEST(words_of_stall("brand_new").about == "brand_new");
+  BOOST_TEST(cuda_profile_words().of_stall("gmma").about != "gmma");
+  BOOST_TEST(cuda_profile_words().of_stall("brand_new").about == "brand_new");
 }
 
 BOOST_AUTO_TEST_CASE(every_counter_exists_on_every_chip_that_it_claims, *needs_cupti()) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/profile/occupancy.hpp"
+#include "evaluators/devices/cuda/code/occupancy.hpp"
 
 #include <algorithm>
-#include <array>
 #include <climits>
 
 namespace cultivar {
@@ -14,7 +13,7 @@ int up(int value, int granularity) {
   return (value + granularity - 1) / granularity * granularity;
 }
 
-int fact(const Facts& facts, std::string_view name, int otherwise) {
+int fact_or(const Facts& facts, std::string_view name, int otherwise) {
   const auto found = facts.find(name);
   return found == facts.end() ? otherwise : static_cast<int>(found->second);
 }
@@ -23,12 +22,12 @@ int fact(const Facts& facts, std::string_view name, int otherwise) {
 
 MultiprocessorLimits limits_of(const Facts& facts) {
   MultiprocessorLimits limits;
-  const int capability = fact(facts, "compute_capability", 90);
-  limits.multiprocessors = fact(facts, "num_sms", 0);
-  limits.registers = fact(facts, "registers_max", 65536);
-  limits.warps = fact(facts, "threads_max", 2048) / warp_threads;
+  const int capability = fact_or(facts, "compute_capability", 90);
+  limits.multiprocessors = fact_or(facts, "num_sms", 0);
+  limits.registers = fact_or(facts, "registers_max", 65536);
+  limits.warps = fact_or(facts, "threads_max", 2048) / warp_threads;
   // A block can use all shared memory of a multiprocessor except what the system reserves in it.
-  limits.shared_bytes = fact(facts, "smem_max", 0) + limits.reserved_bytes;
+  limits.shared_bytes = fact_or(facts, "smem_max", 0) + limits.reserved_bytes;
   switch (capability) {
     case 86:
     case 87:
@@ -45,13 +44,6 @@ MultiprocessorLimits limits_of(const Facts& facts) {
       limits.blocks = 32;
   }
   return limits;
-}
-
-std::string_view words_of(OccupancyLimit limit) {
-  static constexpr std::array<std::string_view, 5> words{"the number of warps", "the number of blocks",
-                                                         "registers", "shared memory",
-                                                         "the size of one block, which does not fit"};
-  return words.at(static_cast<std::size_t>(limit));
 }
 
 Occupancy occupancy(const BlockNeeds& needs, const MultiprocessorLimits& limits) {

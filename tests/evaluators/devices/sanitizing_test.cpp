@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parsing of compute-sanitizer's logs, and the meaning of a failure under it.
-#include "evaluators/worker/sanitizing.hpp"
+#include "evaluators/devices/cuda/sanitizing.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <limits>

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "evaluators/worker/link.hpp"
+#include "evaluators/worker/second_look.hpp"
 
 namespace cultivar {
 
@@ -38,11 +39,7 @@ struct SanitizerLook {
   std::string findings = {};
 };
 
-struct SanitizerOutcome {
-  std::optional<Evaluation> rejection;  // at stage `confirm`
-  std::string note;                     // why there is no result, in one line; empty if the tools ran
-  bool lost = false;  // rejected because the tool or its worker ended unexpectedly each time
-};
+using SanitizerOutcome = SecondLook::Outcome;
 // What both tools say together. A tool that is lost is a defect of the tool more often than of the kernel
 // (seen with CUDA 13.0 and honest kernels), so that one alone blames no kernel if the other one found
 // nothing.
@@ -56,18 +53,16 @@ using SanitizerForm = std::function<SanitizerLook(const Compiled*)>;
 SanitizerOutcome examine(const std::string& tool, const std::vector<SanitizerForm>& forms,
                          const Compiled& variant, const Compiled* control);
 
-// For one device. Not thread-safe, but interrupt() may be called from any thread.
-class Sanitizing {
+// Runs both tools at once.
+class Sanitizing : public SecondLook {
  public:
   explicit Sanitizing(const ServiceOptions&);
 
-  ~Sanitizing();
+  ~Sanitizing() override;
 
-  void prepare();  // begins to start the tools, which takes seconds
-  // Runs both tools at once, on small shapes in the dtypes of the workloads. A progress function is called by
-  // one thread at a time.
-  SanitizerOutcome run(const Compiled&, const std::vector<Workload>&, const WorkerLink::Progress&);
-  void interrupt();  // permanent
+  void prepare() override;
+  Outcome run(const Compiled&, const std::vector<Workload>&, const Progress&) override;
+  void interrupt() override;
 
  private:
   void await_start();
@@ -76,7 +71,7 @@ class Sanitizing {
     std::filesystem::path log;
     WorkerLink link;
   };
-  SanitizerLook look(Form&, const Compiled*, const std::vector<Workload>&, const WorkerLink::Progress&);
+  SanitizerLook look(Form&, const Compiled*, const std::vector<Workload>&, const Progress&);
 
   std::string missing_;                                    // why compute-sanitizer is not used
   std::vector<std::vector<std::unique_ptr<Form>>> tools_;  // the forms of each tool, in order of use

@@ -11,15 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "evaluators/devices/instruments.hpp"
 #include "evaluators/system/error.hpp"
 
 namespace cultivar {
-
-struct SourceLine {
-  std::string file;  // the name without folders: "variant.cu"
-  int line = 0;
-  friend bool operator==(const SourceLine&, const SourceLine&) = default;
-};
 
 class LineTable {
  public:
@@ -29,9 +24,8 @@ class LineTable {
   // The line of the instruction at `offset` of a function, followed by the lines from which it was inlined,
   // innermost first. Empty if unknown.
   std::vector<SourceLine> at(std::string_view function, std::uint64_t offset) const;
-  // The innermost of those lines that lies in one of `files`, the files that the kernel's author can change.
-  std::optional<SourceLine> in_files(std::string_view function, std::uint64_t offset,
-                                     const std::vector<std::string_view>& files) const;
+  // Notes these lines in every sample.
+  void add_to(PcSamples&) const;
   // The offsets at which instructions of `line` begin, ascending (for tests and views).
   std::vector<std::uint64_t> offsets_of(std::string_view function, std::string_view file, int line) const;
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/profile/metric_sets.hpp"
+#include "evaluators/devices/cuda/code/metric_sets.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 namespace cultivar {
 namespace {
 
-// Chosen so that the quick set needs one pass on every chip since Ampere (tests/evaluators/profile).
+// Chosen so that the quick set needs one pass on every chip since Ampere (tests/evaluators/devices).
 constexpr Counter all[] = {
     {"tensor_pct", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", true, true,
      "% of all cycles in which the tensor pipe is active"},
@@ -61,35 +60,6 @@ constexpr Counter all[] = {
      true, ""},
 };
 
-constexpr StallReasonWords reasons[] = {
-    {"gmma", "wgmma results or registers",
-     "more wgmma in flight, or softmax of one tile overlapped with the product of another"},
-    {"barrier", "other warps at a block-wide barrier",
-     "narrower barriers (named, or mbarrier), more even work among warps"},
-    {"long_scoreboard", "global or local memory",
-     "load earlier (more stages, TMA or cp.async), more loads in flight, fewer bytes"},
-    {"short_scoreboard", "shared memory, special functions or other variable-latency units",
-     "fewer or wider accesses to shared memory, no bank conflicts, fewer exp2 and conversions"},
-    {"wait", "the fixed latency of the previous instruction", "more independent instructions in each warp"},
-    {"math_pipe_throttle", "a busy arithmetic pipe", "move work to another pipe, or do less of it"},
-    {"mio_throttle", "the queue of shared memory and special functions",
-     "fewer or wider shared-memory instructions"},
-    {"lg_throttle", "the queue of global and local memory", "wider loads, fewer local accesses, TMA"},
-    {"membar", "a memory fence", "fewer or narrower fences"},
-    {"no_instruction", "instruction fetch", "a shorter loop body: less unrolling, fewer copies of the code"},
-    {"no_instructions", "instruction fetch", "a shorter loop body: less unrolling, fewer copies of the code"},
-    {"not_selected", "other warps, which the scheduler selected", "nothing: there are enough warps"},
-    {"selected", "nothing: an instruction was issued", "nothing"},
-    {"sleeping", "the end of nanosleep", "shorter sleeps, or try_wait of an mbarrier"},
-    {"branch_resolving", "a branch's target", "fewer branches in the inner loop"},
-    {"branch_resolve", "a branch's target", "fewer branches in the inner loop"},
-    {"dispatch_stall", "the dispatcher", "fewer register and pipe conflicts"},
-    {"drain", "outstanding stores at exit", "coalesced, wider or earlier stores (TMA)"},
-    {"imc_miss", "constants that are not cached", "fewer different constants, or registers"},
-    {"tex_throttle", "the texture queue", "fewer texture and surface instructions"},
-    {"misc", "something else", ""},
-};
-
 }  // namespace
 
 std::span<const Counter> counters() {
@@ -101,13 +71,6 @@ std::vector<std::string> metric_names(bool full) {
   for (const Counter& counter : all)
     if (full || counter.quick) names.emplace_back(counter.metric);
   return names;
-}
-
-StallReasonWords words_of_stall(std::string_view reason) {
-  const auto* const found =
-      std::find_if(std::begin(reasons), std::end(reasons),
-                   [&](const StallReasonWords& known) { return known.reason == reason; });
-  return found == std::end(reasons) ? StallReasonWords{reason, reason, ""} : *found;
 }
 
 CounterValues by_key(const std::vector<std::string>& metrics, const std::vector<double>& values) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/worker/sanitizing.hpp"
+#include "evaluators/devices/cuda/sanitizing.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -176,7 +176,7 @@ Sanitizing::Sanitizing(const ServiceOptions& given) : run_deadline_s_(given.run_
 }
 
 Sanitizing::~Sanitizing() {
-  interrupt();
+  Sanitizing::interrupt();
   await_start();
 }
 
@@ -193,7 +193,7 @@ void Sanitizing::prepare() {
 }
 
 SanitizerLook Sanitizing::look(Form& form, const Compiled* kernel, const std::vector<Workload>& workloads,
-                               const WorkerLink::Progress& progress) {
+                               const Progress& progress) {
   using Kind = SanitizerLook::Kind;
   std::optional<LinkTrouble> trouble;
   std::optional<Evaluation> evaluation;
@@ -235,12 +235,12 @@ SanitizerLook Sanitizing::look(Form& form, const Compiled* kernel, const std::ve
   return {};
 }
 
-SanitizerOutcome Sanitizing::run(const Compiled& compiled, const std::vector<Workload>& workloads,
-                                 const WorkerLink::Progress& progress) {
+SecondLook::Outcome Sanitizing::run(const Compiled& compiled, const std::vector<Workload>& workloads,
+                                    const Progress& progress) {
   if (!missing_.empty()) return {std::nullopt, missing_};
   await_start();
   std::mutex telling;
-  const WorkerLink::Progress tell = [&](const std::string& text) {
+  const Progress tell = [&](const std::string& text) {
     const std::lock_guard lock(telling);
     if (progress) progress(text);
   };
