@@ -9,8 +9,8 @@
 #include <set>
 
 #include "embedded/scaffold.hpp"
-#include "engine/export/render.hpp"
 #include "evaluators/expression/expression.hpp"
+#include "evaluators/launchers/render.hpp"
 #include "evaluators/target/language.hpp"
 
 namespace cultivar {

@@ -23,12 +23,13 @@ namespace cultivar {
 class Device;      // devices/device.hpp
 class SecondLook;  // worker/second_look.hpp
 class YamlNode;
-struct Launcher;  // launchers/launcher.hpp
+struct ExportOrder;  // launchers/launcher_parts.hpp
 struct Plan;
 struct ProfileWords;  // profile/bottleneck.hpp
 struct Resources;
 struct PlannedTensorMap;
 struct ServiceOptions;  // worker/services.hpp
+struct TargetParts;     // launchers/launcher_parts.hpp
 struct Task;
 struct TensorMapSpec;
 struct Variant;
@@ -108,6 +109,9 @@ struct TargetTraits {
 
   // At what was confirmed, in the engine; null: none.
   std::unique_ptr<SecondLook> (*second_look)(const ServiceOptions&) = nullptr;
+
+  // The target's part of an exported project; null: kernels of this target are not exported.
+  Expected<TargetParts> (*exporter)(const ExportOrder&) = nullptr;
 
   // --- For people and models ---
   std::vector<NeededProgram> programs = {};

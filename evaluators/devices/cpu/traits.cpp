@@ -4,6 +4,7 @@
 #include "evaluators/devices/cpu/code/profile_words.hpp"
 #include "evaluators/devices/cpu/device.hpp"
 #include "evaluators/devices/cpu/device_facts.hpp"
+#include "evaluators/devices/cpu/launcher.hpp"
 
 namespace cultivar {
 namespace {
@@ -42,6 +43,7 @@ Target cpu_target() {
       .reported = {"text_bytes", "stack_bytes", "constant_bytes"},
       .stand_in_facts = this_machine,
       .open = open_device,
+      .exporter = cpu_parts,
       .programs = {{"g++", "g++", "apt-get install g++"},
                    {"bwrap", "bubblewrap",
                     "apt-get install bubblewrap: without it kernels are kept in by fewer walls", false}},

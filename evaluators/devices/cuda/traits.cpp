@@ -11,6 +11,7 @@
 #include "evaluators/devices/cuda/code/occupancy.hpp"
 #include "evaluators/devices/cuda/code/profile_words.hpp"
 #include "evaluators/devices/cuda/code/tensor_map.hpp"
+#include "evaluators/devices/cuda/launcher.hpp"
 #include "evaluators/devices/cuda/run/device.hpp"
 #include "evaluators/devices/cuda/run/visible_gpu.hpp"
 #include "evaluators/devices/cuda/sanitizing.hpp"
@@ -121,6 +122,7 @@ Target cuda_target() {
       .device_count = gpus,
       .open = open_device,
       .second_look = look_again,
+      .exporter = cuda_parts,
       .directions = {{"tensor",
                       "feed the tensor cores better: larger tiles, fewer waits, operands from registers",
                       true},

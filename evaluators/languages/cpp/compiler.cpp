@@ -10,6 +10,12 @@
 #include <fstream>
 #include <sstream>
 
+#include "evaluators/devices/cpu/code/clock_instructions.hpp"
+#include "evaluators/devices/cpu/code/screen.hpp"
+#include "evaluators/languages/binary_cache.hpp"
+#include "evaluators/languages/compile_folder.hpp"
+#include "evaluators/languages/cpp/argument_check.hpp"
+#include "evaluators/languages/cpp/check_build.hpp"
 #include "evaluators/profile/disassembly.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
@@ -19,12 +25,6 @@
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/resource_limits.hpp"
 #include "evaluators/system/sandbox.hpp"
-#include "evaluators/languages/binary_cache.hpp"
-#include "evaluators/languages/compile_folder.hpp"
-#include "evaluators/languages/cpp/argument_check.hpp"
-#include "evaluators/languages/cpp/check_build.hpp"
-#include "evaluators/devices/cpu/code/clock_instructions.hpp"
-#include "evaluators/devices/cpu/code/screen.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
@@ -133,6 +133,10 @@ std::string first_error(const std::string& messages) {
 }
 
 }  // namespace
+
+std::string_view flags_of_exports() {
+  return "-std=c++20 -O3 -march=native -ffp-contract=fast -fno-exceptions -fno-rtti -fPIC";
+}
 
 struct CpuCompiler::State {
   explicit State(CpuCompilerOptions o) : options(std::move(o)), cache(options.cache / "cpu", ".so") {}

@@ -11,6 +11,9 @@
 
 namespace cultivar {
 
+// The options with which an exported kernel is compiled to an object, as CMake list items.
+std::string_view flags_of_exports();
+
 struct CpuCompilerOptions {
   std::filesystem::path cache;  // may be shared by processes: every file in it is written atomically
   std::string program = {};     // empty: the first of c++, g++, clang++ found in PATH

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exported cuda launcher is compiled and run on a driver that only writes down what it is asked; that
 // must be the plan that the judge would launch, for every workload.
-#include "engine/export/cuda_launcher.hpp"
+#include "evaluators/devices/cuda/launcher.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cstring>

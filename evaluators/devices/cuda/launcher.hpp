@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generated parts of a cuda bundle.
+// The parts of a bundle whose kernel a GPU runs.
 #pragma once
 
-#include "engine/export/launcher_parts.hpp"
+#include "evaluators/launchers/launcher_parts.hpp"
 
 namespace cultivar {
 
@@ -13,7 +13,8 @@ struct CubinFile {
   std::string name;                // "D64_causal1.sm_90a.cubin"
 };
 
-// The launcher header, with every expression of the plan in C++, evaluated for the sizes of each call.
+Expected<TargetParts> cuda_parts(const ExportOrder&);
+// The launcher header alone, with every expression of the plan in C++, evaluated for the sizes of each call.
 Expected<std::string> cuda_launcher_header(const LauncherInput&, const std::vector<Specialisation>&,
                                            const std::vector<CubinFile>&);
 // A C++ file that embeds the cubins; the assembler reads them from the folder `cubin`.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/export/cpu_launcher.hpp"
+#include "evaluators/devices/cpu/launcher.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <set>
 
-#include "embedded/launcher.hpp"
-#include "engine/export/cpp_expression.hpp"
-#include "engine/export/render.hpp"
+#include "embedded/cpu_templates.hpp"
+#include "evaluators/languages/cpp/compiler.hpp"
+#include "evaluators/launchers/cpp_expression.hpp"
+#include "evaluators/launchers/render.hpp"
 #include "evaluators/target/tensor_alignment.hpp"
 #include "evaluators/variant/source_files.hpp"
 
@@ -142,7 +143,7 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
                  {"members", argument_members(input)},
                  {"prepare", prepare},
                  {"accepts", *accepted}});
-  return render(launcher::cpu_launcher_hpp, values);
+  return render(cpu_templates::cpu_launcher_hpp, values);
 }
 
 std::string cpu_cmake_kernels(const LauncherInput& input, const std::vector<Specialisation>& served) {
@@ -158,6 +159,33 @@ std::string cpu_cmake_kernels(const LauncherInput& input, const std::vector<Spec
                         short_identity(input.variant), specialisation.suffix, fmt::join(entries, ";"),
                         fmt::join(specialisation.macros, " "));
   return text;
+}
+
+Expected<TargetParts> cpu_parts(const ExportOrder& order) {
+  const auto& [input, served, architectures, compile] = order;
+  if (!architectures.empty())
+    throw InputError(
+        "--arch is not for runs with target cpu: a cpu kernel is compiled on the machine that runs it");
+  TargetParts parts;
+  auto header = cpu_launcher_header(input, served);
+  if (!header) return tl::make_unexpected(header.error());
+  parts.files[input.task.name + ".hpp"] = std::move(*header);
+  parts.cmake = cpu_templates::cpu_CMakeLists_txt;
+  parts.bench = cpu_templates::cpu_bench_hpp;
+  parts.device = cpu_templates::cpu_device_hpp;
+  parts.values = {
+      {"kernel_file", "kernel.cpp"},
+      {"flags", std::string(flags_of_exports())},
+      {"build_parts", cpu_cmake_kernels(input, served)},
+      {"build_sources", ""},
+      {"stream", ""},
+      {"gap", "                              "},
+      {"needs", ""},
+      {"device_checks", ""},
+      {"alignment", std::to_string(kTensorAlignment)},
+      {"target_files",
+       "| `CMakeLists.txt` | the build: one object for each specialization, with tunables as macros |\n"}};
+  return parts;
 }
 
 }  // namespace cultivar

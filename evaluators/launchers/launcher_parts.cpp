@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/export/launcher_parts.hpp"
+#include "evaluators/launchers/launcher_parts.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,8 +9,8 @@
 #include <cctype>
 #include <cmath>
 
-#include "embedded/launcher.hpp"
-#include "engine/export/cpp_expression.hpp"
+#include "embedded/launchers_templates.hpp"
+#include "evaluators/launchers/cpp_expression.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/target/tensor_alignment.hpp"
 
@@ -136,8 +136,8 @@ std::map<std::string, std::string, std::less<>> launcher_values(const LauncherIn
           {"first_dimension", input.task.dimensions.front().name},
           {"first_tensor_comment", fmt::format(".{} = ...", input.task.tensors.front().name)},
           {"workspace_count", std::to_string(input.variant.manifest.workspace.size())},
-          {"expressions", std::string(launcher::expressions_hpp)},
-          {"checks", std::string(launcher::checks_hpp)},
+          {"expressions", std::string(launchers_templates::expressions_hpp)},
+          {"checks", std::string(launchers_templates::checks_hpp)},
           {"alignment", std::to_string(kTensorAlignment)},
           {"most_elements", std::to_string(input.most_elements)}};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/export/cpp_expression.hpp"
+#include "evaluators/launchers/cpp_expression.hpp"
 
 #include <fmt/format.h>
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,6 +29,22 @@ struct LauncherInput {
   std::vector<Workload> workloads;  // not empty, all of one dtype
   std::string folder = {};          // in the bundle, with a slash at its end: that of one kernel of several
   std::int64_t most_elements = kUsualElements;  // of a tensor, up to which the kernel was checked
+};
+
+struct ExportOrder {
+  const LauncherInput& input;
+  const std::vector<Specialisation>& served;
+  std::vector<std::string> architectures;  // to compile for; empty: that of the device
+  // The machine code of each of `served` for one architecture. Throws MissingError when the compiler is not
+  // installed or does not support it.
+  std::function<Expected<std::vector<std::string>>(const std::string& architecture)> compile;
+};
+// What a kind of device adds to the exported project of a kernel: its row makes it (TargetTraits::exporter).
+struct TargetParts {
+  std::map<std::string, std::string> files;                // the launcher and the files that it needs
+  std::string_view cmake, bench, device;                   // templates
+  std::map<std::string, std::string, std::less<>> values;  // for templates
+  std::vector<std::string> architectures;                  // that were compiled for
 };
 
 // A kernel's identity in the names of generated symbols and namespaces, shared by the files of a bundle.
@@ -96,18 +113,6 @@ std::string choice_of_specialisation(const LauncherInput&, const std::vector<Spe
 // specialization.
 Expected<std::string> acceptance(const LauncherInput&, const std::vector<Specialisation>&,
                                  bool on_this_device, std::string (*fact)(const std::string&, double));
-
-// A small shape on which the verifier runs one specialization of one of the bundle's kernels.
-struct VerifyShape {
-  std::size_t kernel = 0;
-  std::string specialisation;  // Specialisation::suffix
-  Workload workload;
-  bool stressed = false;  // one of the task's stress_shapes, for which all of its stress cases are made
-};
-// The data header of verify.cpp and contender.cpp: the task's tensors, rows, workloads, distributions and
-// tolerance. `kernels`: the names of the bundle's kernels.
-Expected<std::string> verify_data(const LauncherInput&, const std::vector<std::string>& kernels = {},
-                                  const std::vector<VerifyShape>& = {});
 
 // The plan of the first workload with each launch of the manifest exactly once, whatever `when` and `repeat`
 // say there.

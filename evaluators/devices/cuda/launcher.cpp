@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/export/cuda_launcher.hpp"
+#include "evaluators/devices/cuda/launcher.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,10 +8,11 @@
 #include <cctype>
 #include <set>
 
-#include "embedded/launcher.hpp"
-#include "engine/export/cpp_expression.hpp"
-#include "engine/export/render.hpp"
+#include "embedded/cuda_templates.hpp"
 #include "evaluators/devices/cuda/code/tensor_map.hpp"
+#include "evaluators/launchers/cpp_expression.hpp"
+#include "evaluators/launchers/render.hpp"
+#include "evaluators/target/tensor_alignment.hpp"
 
 namespace cultivar {
 namespace {
@@ -233,7 +234,7 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
                  {"images", images},
                  {"accepts", *accepted},
                  {"prepare", prepare}});
-  return render(launcher::cuda_launcher_hpp, values);
+  return render(cuda_templates::cuda_launcher_hpp, values);
 }
 
 std::string cuda_cubin_source(const Variant& variant, const std::vector<CubinFile>& cubins) {
@@ -246,6 +247,54 @@ std::string cuda_cubin_source(const Variant& variant, const std::vector<CubinFil
         "    \".incbin \\\"\" CUBIN_FOLDER \"/{1}\\\"\\n\"\n    \".popsection\\n\");\n",
         symbol_of(variant, cubin), cubin.name);
   return text;
+}
+
+Expected<TargetParts> cuda_parts(const ExportOrder& order) {
+  const LauncherInput& input = order.input;
+  const std::vector<Specialisation>& served = order.served;
+  std::vector<std::string> architectures = order.architectures;
+  if (architectures.empty())
+    architectures.push_back(architecture_of(input.variant.manifest.target, input.facts));
+  TargetParts parts;
+  std::vector<CubinFile> cubins;
+  for (const std::string& architecture : architectures) {
+    auto code = order.compile(architecture);
+    if (!code) return tl::make_unexpected(code.error());
+    for (std::size_t s = 0; s < served.size(); ++s) {
+      cubins.push_back({s, architecture, fmt::format("{}.{}.cubin", served[s].suffix, architecture)});
+      parts.files["cubin/" + cubins.back().name] = std::move(code->at(s));
+    }
+  }
+  auto header = cuda_launcher_header(input, served, cubins);
+  if (!header) return tl::make_unexpected(header.error());
+  parts.files[input.task.name + ".hpp"] = std::move(*header);
+  parts.files["cubins.cpp"] = cuda_cubin_source(input.variant, cubins);
+  parts.cmake = cuda_templates::cuda_CMakeLists_txt;
+  parts.bench = cuda_templates::cuda_bench_hpp;
+  parts.device = cuda_templates::cuda_device_hpp;
+  const std::string names = fmt::format("{}", fmt::join(architectures, ", "));
+  parts.values = {
+      {"kernel_file", "kernel.cu"},
+      {"architectures", names},
+      {"build_parts", fmt::format("cultivar_cubins({0}cubins.cpp {0}cubin)\n", input.folder)},
+      {"build_sources", fmt::format(" {}cubins.cpp", input.folder)},
+      {"stream", ", stream"},
+      {"gap", "                      "},
+      {"alignment", std::to_string(kTensorAlignment)},
+      {"device_checks",
+       ";\n- that the tensors are memory of the GPU that the object was made for, and its context is "
+       "current"},
+      {"needs",
+       fmt::format("\nIt needs a GPU of {} and NVIDIA's driver, but neither a CUDA toolkit nor Cultivar.",
+                   names)},
+      {"target_files",
+       fmt::format(
+           "| `{0}cubin/` | the machine code for each specialization and architecture, with fixed "
+           "tunables |\n"
+           "| `{0}cubins.cpp`, `CMakeLists.txt` | build it into a library that the launcher links |\n",
+           input.folder.empty() ? "" : "kernels/*/")}};
+  parts.architectures = std::move(architectures);
+  return parts;
 }
 
 }  // namespace cultivar
