@@ -13,6 +13,7 @@
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
+#include "engine/scaffold/seed_source.hpp"
 #include "engine/scaffold/task_folder.hpp"
 #include "evaluators/contenders/interpreter.hpp"
 #include "evaluators/system/error.hpp"
@@ -177,7 +178,7 @@ int new_seed(const Arguments& arguments) {
   if (found == nullptr)
     throw InputError(fmt::format("there is no target '{}'{}", target_name, did_you_mean(target_name, known)));
   const Language language = usual_language(*found);
-  const std::string source = language->new_seed(task, *found, name);
+  const std::string source = seed_source(task, language, *found, name);
   if (const auto variant = make_variant(source, task); !variant)
     throw InputError(fmt::format("the name '{}' does not fit: {}", name, variant.error().message));
   const fs::path path =

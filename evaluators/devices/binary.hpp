@@ -22,6 +22,19 @@ struct Binary {
   std::uint64_t counters = 0;
 };
 
+struct CompilerInfo {
+  std::string identity;   // the exact compiler and flags: part of every cache key and of the environment
+  std::string isolation;  // how the compiler is isolated
+  std::string weakness;   // what it could read but should not, and the remedy; empty if nothing
+};
+
+// The result of a device's screen of a compiled variant (stage 2).
+struct ScreenVerdict {
+  std::string reason = {};       // one line; empty if passed
+  std::string diagnostics = {};  // what to change in the source
+  bool passed() const { return reason.empty(); }
+};
+
 struct CompileFailure {
   Stage stage = Stage::compile;  // or screen
   std::string reason, diagnostics;

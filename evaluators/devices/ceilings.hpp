@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The most that a device was seen to do.
+// What is told of a device, and the most that it was seen to do.
 #pragma once
 
+#include <string>
 #include <vector>
+
+#include "evaluators/target/traits.hpp"
 
 namespace cultivar {
 
@@ -20,6 +23,17 @@ struct Ceilings {
   // In the order of sizes; no rate is greater than one before it, and the last is bytes_per_second. Empty:
   // not measured, as on a GPU and in older records.
   std::vector<ColdRate> cold = {};
+};
+
+struct DeviceInfo {
+  std::string description;  // "AMD EPYC, 2 cores, AVX-512"
+  std::string isolation;    // how candidate code is isolated and what is missing
+  std::string weakness;     // what isolation lacks and the remedy, in one line; empty if nothing
+  Facts facts;
+  Ceilings ceilings;
+  std::string model = {};  // of the processor or card: "AMD EPYC 7763"
+  // Whether times on both can be compared. Cards of two models may have equal facts and other ceilings.
+  bool same_kind(const DeviceInfo& other) const { return facts == other.facts && model == other.model; }
 };
 
 // How long moving a workload's data takes with nothing else to do, in microseconds: the shortest of some runs

@@ -20,9 +20,4 @@ tl::expected<std::unique_ptr<Session>, Fault> Device::open_contender(const Conte
       Fault{Fault::Kind::unsupported, "this device does not support contender libraries"});
 }
 
-tl::expected<std::unique_ptr<Session>, Fault> Device::open_repeating(const Binary&, const Plan&,
-                                                                     std::span<const Repetition>, double) {
-  return tl::make_unexpected(Fault{Fault::Kind::unsupported, "this target cannot repeat memory"});
-}
-
 }  // namespace cultivar

@@ -114,22 +114,19 @@ class Device {  // not thread-safe
  public:
   virtual ~Device() = default;
   virtual const Facts& facts() const = 0;
-  virtual std::string description() const = 0;  // "AMD EPYC, 2 cores, AVX-512"
-  virtual std::string model() const = 0;        // of the processor or card: "AMD EPYC 7763"
-  virtual const Ceilings& ceilings() = 0;       // measured once, then cached
+  virtual DeviceInfo info() const = 0;     // all but the ceilings
+  virtual const Ceilings& ceilings() = 0;  // measured once, then cached
   // Measures again and keeps the greater of each value: rates measured on a busy machine are too low.
   virtual const Ceilings& raise_ceilings() { return ceilings(); }
-  virtual std::string isolation() const = 0;  // describes how candidate code is isolated and what is missing
-  // What isolation lacks and the remedy, in one line; empty if nothing.
-  virtual std::string weakness() const { return {}; }
-  virtual tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&,
-                                                             double deadline_s) = 0;
+  tl::expected<std::unique_ptr<Session>, Fault> open(const Binary& binary, const Plan& plan,
+                                                     double deadline_s) {
+    return open_repeating(binary, plan, {}, deadline_s);
+  }
   virtual std::size_t least_period() const { return 0; }  // of a Repetition, in bytes; 0: none can be had
-  // A session for more elements than memory holds: some tensors repeat. Not for timing. The Fault
-  // `unsupported`: this target cannot.
+  // A session for more elements than memory holds: some tensors repeat. Not for timing.
   virtual tl::expected<std::unique_ptr<Session>, Fault> open_repeating(const Binary&, const Plan&,
                                                                        std::span<const Repetition>,
-                                                                       double deadline_s);
+                                                                       double deadline_s) = 0;
   // Opens a contender's library on one workload; its tensors are placed, guarded and timed as a variant's
   // are. The library is the user's own code and runs in this process: if it crashes, so does the worker.
   virtual tl::expected<std::unique_ptr<Session>, Fault> open_contender(const ContenderFile&,

@@ -62,7 +62,7 @@ class Profiling {
     const Task& task = site_.task;
     Profile& p = profile();
     p.target = name_of(variant.manifest.target);
-    p.device = site_.device.description();
+    p.device = site_.device.info().description;
     p.variant = variant.id;
     p.name = variant.manifest.name;
     p.workload = request_.workload.name;

@@ -2,9 +2,6 @@
 #include "evaluators/languages/c_family.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <algorithm>
 
 namespace cultivar {
 namespace {
@@ -33,11 +30,6 @@ std::string literal(Dtype type, double value) {
   return f64 ? text : text + "f";
 }
 
-std::string parameter_type(const Parameter& parameter) {
-  if (parameter.type == Dtype::f64) return "double";
-  return is_floating(parameter.type) ? "float" : size_of(parameter.type) == 8 ? "long long" : "int";
-}
-
 }  // namespace
 
 LanguageTraits c_family() {
@@ -50,42 +42,6 @@ LanguageTraits c_family() {
   row.literal = literal;
   row.reserves = is_keyword;
   return row;
-}
-
-SeedFrame seed_frame(const Task& task, const LanguageTraits& language, std::string_view elements) {
-  SeedFrame frame;
-  const auto add = [&](const std::string& name, std::string_view type) {
-    frame.arguments.push_back(name);
-    frame.parameters.push_back(fmt::format("{} {}", type, name));
-  };
-  for (const TensorSpec& tensor : task.tensors)
-    add(tensor.name,
-        fmt::format("{}{}*", tensor.role == Role::input ? "const " : "",
-                    tensor.dtype ? language.types.at(static_cast<std::size_t>(*tensor.dtype)) : elements));
-  for (const Dimension& dimension : task.dimensions) add(dimension.name, "int");
-  for (const Parameter& parameter : task.parameters) add(parameter.name, parameter_type(parameter));
-  frame.rows = task.rows.empty() ? "1" : task.rows.front();
-  return frame;
-}
-
-std::string seed_source(const Task& task, const LanguageTraits& language, Target target,
-                        const std::string& name, const SeedFrame& frame, std::string_view keys,
-                        std::string_view launch_keys, std::string_view includes, std::string_view qualifiers,
-                        std::string_view loop) {
-  std::string shapes;
-  for (const TensorSpec& tensor : task.tensors)
-    shapes += fmt::format(
-        "//   {} [{}] ({})\n", tensor.name, fmt::join(tensor.shape, ", "),
-        tensor.role == Role::input ? "input" : "output: every element must be written in every run");
-  return fmt::format(
-      "{}\nname: {}\ntask: {}\ntarget: {}\nabout: \"The idea of this seed, in one line.\"\n{}"
-      "launch:\n  - kernel: {}\n{}    args: [{}]\n{}\n\n"
-      "// {}.\n// Tensors are contiguous, in the order of dimensions that is given here:\n{}"
-      "// The format of this file: README.md of Cultivar's folder evaluators.\n{}"
-      "\n{} void {}({}) {{\n{}    // Compute the outputs of this row here.\n    (void)row;\n  }}\n}}\n",
-      language.comments.manifest_opening(), name, task.name, name_of(target), keys, task.name, launch_keys,
-      fmt::join(frame.arguments, ", "), language.comments.manifest_closing(), task.summary, shapes, includes,
-      qualifiers, task.name, fmt::join(frame.parameters, ", "), loop);
 }
 
 }  // namespace cultivar

@@ -22,11 +22,7 @@ struct CompilerOrder {
 class Compiler {  // thread-safe
  public:
   virtual ~Compiler() = default;
-  // The exact compiler and flags: part of every cache key and of the recorded environment.
-  virtual std::string identity() const = 0;
-  virtual std::string isolation() const = 0;  // describes how the compiler is isolated
-  virtual std::string weakness()
-      const = 0;  // what it could read but should not, and the remedy; empty if nothing
+  virtual CompilerInfo info() const = 0;
   virtual tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
                                                        double deadline_s) = 0;
   // The same source once more, slow, with a counter for each basic block and, on the cpu, with checks of the

@@ -12,7 +12,6 @@
 #include "embedded/launchers_templates.hpp"
 #include "evaluators/launchers/cpp_expression.hpp"
 #include "evaluators/system/plain_text.hpp"
-#include "evaluators/target/tensor_alignment.hpp"
 
 namespace cultivar {
 

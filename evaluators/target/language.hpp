@@ -41,8 +41,9 @@ struct LanguageTraits {
   std::array<std::string_view, dtype_count> types = {};  // what the macro DTYPE says of each dtype
   std::string (*literal)(Dtype, double) = nullptr;       // a number as a macro's value, of exactly that type
   bool (*reserves)(std::string_view name) = nullptr;     // a word that cannot be the name of a macro
-  // The source of a new seed: the manifest, and a kernel with the right parameters that its author completes.
-  std::string (*new_seed)(const Task&, Target, const std::string& name) = nullptr;
+  // Template of a new seed: the manifest, and a kernel with the right parameters that its author completes
+  // (engine/scaffold/seed_source.hpp).
+  std::string_view frame = {};
   std::span<const NamedText> task_seeds = {};  // templates of the seeds of a new task
   NamedText format = {};  // how a kernel is written, for models: a prompt; empty: the brief format does
   std::unique_ptr<Compiler> (*open)(const CompilerOrder&) = nullptr;  // may throw MissingError

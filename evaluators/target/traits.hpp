@@ -25,15 +25,19 @@ class SecondLook;  // worker/second_look.hpp
 class YamlNode;
 struct ExportOrder;  // launchers/launcher_parts.hpp
 struct Plan;
+struct PlannedTensorMap;
 struct ProfileWords;  // profile/bottleneck.hpp
 struct Resources;
-struct PlannedTensorMap;
 struct ServiceOptions;  // worker/services.hpp
 struct TargetParts;     // launchers/launcher_parts.hpp
 struct Task;
 struct TensorMapSpec;
 struct Variant;
 struct Workload;
+
+// What kernels of every target may rely on, what checks give them at times and no more, and what exported
+// launchers ask of callers: tensors begin at multiples of this many bytes.
+inline constexpr std::size_t kTensorAlignment = 64;
 
 // Device facts by name, as a manifest's expressions see them.
 using Facts = Bindings;

@@ -27,7 +27,6 @@
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/worker/contender_trial.hpp"
-#include "evaluators/worker/hello.hpp"
 #include "evaluators/worker/protocol.hpp"
 
 namespace cultivar {
@@ -156,8 +155,9 @@ class Worker {
   }
 
   Json device_info() {
-    return {{"answer", DeviceInfo{device_->description(), device_->isolation(), device_->weakness(),
-                                  device_->facts(), device_->ceilings(), device_->model()}}};
+    DeviceInfo info = device_->info();
+    info.ceilings = device_->ceilings();
+    return {{"answer", info}};
   }
   Compiler& compiler_for(Language language) {
     std::unique_ptr<Compiler>& compiler = compilers_[language];
@@ -165,11 +165,9 @@ class Worker {
     return *compiler;
   }
   Json compiler_info() {
-    const Compiler& compiler = compiler_for(usual_language(target_));
+    const CompilerInfo info = compiler_for(usual_language(target_)).info();
     return {{"answer",
-             {{"identity", compiler.identity()},
-              {"isolation", compiler.isolation()},
-              {"weakness", compiler.weakness()}}}};
+             {{"identity", info.identity}, {"isolation", info.isolation}, {"weakness", info.weakness}}}};
   }
 
   Json compile(const Json& request) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // evaluators/table.cpp with two lines more.
-#include "evaluators/devices/cpu/traits.hpp"
-#include "evaluators/devices/cuda/traits.hpp"
-#include "evaluators/languages/cpp/traits.hpp"
-#include "evaluators/languages/cuda_cpp/traits.hpp"
 #include "toy/device/toy_device.hpp"
 #include "toy/language/toy_language.hpp"
 
 namespace cultivar {
+
+Target cpu_target();
+Target cuda_target();
+Language cpp_language();
+Language cuda_cpp_language();
 
 std::span<const Target> targets() {
   static const Target all[] = {

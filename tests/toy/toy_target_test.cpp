@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
+#include "engine/scaffold/seed_source.hpp"
 #include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
 #include "support/command.hpp"
@@ -89,7 +90,7 @@ BOOST_AUTO_TEST_CASE(its_language_has_comments_and_words_of_its_own) {
   const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
   const auto reserved = make_variant(with(right, "LANES: {", "exp: {"), task);
   BOOST_TEST(contains(reserved ? "" : reserved.error().message, "the name 'exp' is"));
-  const auto written = make_variant(toy::toy_language()->new_seed(task, toy::toy_device(), "mine"), task);
+  const auto written = make_variant(seed_source(task, toy::toy_language(), toy::toy_device(), "mine"), task);
   BOOST_TEST(written.has_value(), (written ? "" : written.error().message));
 }
 

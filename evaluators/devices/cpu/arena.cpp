@@ -15,16 +15,14 @@
 #include <thread>
 #include <utility>
 
+#include "evaluators/devices/device.hpp"
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/resource_limits.hpp"
-#include "evaluators/devices/device.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <emmintrin.h>
 #endif
-
-#include "evaluators/target/tensor_alignment.hpp"
 
 namespace cultivar {
 namespace {

@@ -2,7 +2,6 @@
 #include "evaluators/devices/cpu/contender_session.hpp"
 
 #include "evaluators/devices/cpu/cell_process.hpp"
-#include "evaluators/devices/cpu/traits.hpp"
 
 namespace cultivar {
 
@@ -12,7 +11,7 @@ tl::expected<std::unique_ptr<CpuContenderSession>, Fault> CpuContenderSession::o
   const auto failed = [](Fault::Kind kind, const Error& why) {
     return tl::make_unexpected(Fault{kind, why.message});
   };
-  const auto library = ContenderLibrary::load(file.library, task, cpu_target());
+  const auto library = ContenderLibrary::load(file.library, task, target_named("cpu"));
   if (!library) return failed(Fault::Kind::load_failed, library.error());
   auto buffers = JudgedBuffers::create(contender_plan(task, workload));
   if (!buffers) return failed(Fault::Kind::launch_failed, buffers.error());

@@ -4,19 +4,72 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <optional>
 
+#include "evaluators/devices/cpu/ceilings.hpp"
+#include "evaluators/devices/cpu/contender_session.hpp"
+#include "evaluators/devices/cpu/session.hpp"
+#include "evaluators/languages/binary_cache.hpp"
 #include "evaluators/profile/disassembly.hpp"
 #include "evaluators/profile/hot_loops.hpp"
 #include "evaluators/profile/profile.hpp"
 #include "evaluators/system/cores.hpp"
-#include "evaluators/languages/binary_cache.hpp"
-#include "evaluators/devices/cpu/ceilings.hpp"
-#include "evaluators/devices/cpu/contender_session.hpp"
-#include "evaluators/devices/cpu/device_facts.hpp"
-#include "evaluators/devices/cpu/session.hpp"
 
 namespace cultivar {
+namespace {
+
+std::string first_line(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+// The size of the data or unified cache of a level, as one core sees it; 0 if unknown.
+double cache_bytes(int level) {
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);
+    if (first_line(folder + "level") != std::to_string(level) || first_line(folder + "type") == "Instruction")
+      continue;
+    const std::string size = first_line(folder + "size");
+    if (size.empty()) continue;
+    const double unit = size.back() == 'K' ? 1024.0 : size.back() == 'M' ? 1048576.0 : 1.0;
+    return std::atof(size.c_str()) * unit;
+  }
+  static constexpr int names[] = {0, _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
+  const long bytes = ::sysconf(names[level]);
+  return bytes > 0 ? static_cast<double>(bytes) : 0.0;
+}
+
+double vector_bits() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return 512.0;
+  if (__builtin_cpu_supports("avx2")) return 256.0;
+#endif
+  return 128.0;
+}
+
+}  // namespace
+
+std::string processor_model() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown processor";
+}
+
+Facts cpu_facts() {
+  const double l1 = cache_bytes(1), l2 = cache_bytes(2), l3 = cache_bytes(3);
+  return {{"num_cores", static_cast<double>(usable_cores().size())},
+          {"l1_bytes", l1 > 0 ? l1 : 32768.0},
+          {"l2_bytes", l2 > 0 ? l2 : 1048576.0},
+          {"l3_bytes", l3 > 0   ? l3
+                       : l2 > 0 ? l2
+                                : 1048576.0},
+          {"vector_bits", vector_bits()},
+          {"page_bytes", static_cast<double>(::sysconf(_SC_PAGESIZE))}};
+}
 
 struct CpuDevice::State {
   CpuDeviceOptions options;
@@ -42,14 +95,23 @@ const Facts& CpuDevice::facts() const {
   return state_->facts;
 }
 
-std::string CpuDevice::description() const {
-  return fmt::format("{}, {} cores, {}-bit vectors, {} MiB last-level cache", processor_model(),
-                     state_->cores.size(), state_->facts.at("vector_bits"),
-                     state_->facts.at("l3_bytes") / (1 << 20));
-}
-
-std::string CpuDevice::model() const {
-  return processor_model();
+DeviceInfo CpuDevice::info() const {
+  std::string isolation =
+      "each candidate runs in a separate process with a seccomp filter (only waiting and anonymous memory "
+      "allowed), no file descriptors, no clock, read-only inputs and limited memory";
+  if (state_->sandbox.usable())
+    isolation += ", inside bubblewrap without network, files or view of other processes";
+  else
+    isolation += fmt::format(", {}; not inside bubblewrap: {}", state_->sandbox.outside_in_words(),
+                             state_->sandbox.obstacle());
+  return {.description = fmt::format("{}, {} cores, {}-bit vectors, {} MiB last-level cache",
+                                     processor_model(), state_->cores.size(), state_->facts.at("vector_bits"),
+                                     state_->facts.at("l3_bytes") / (1 << 20)),
+          .isolation = std::move(isolation),
+          .weakness = {},
+          .facts = state_->facts,
+          .ceilings = {},
+          .model = processor_model()};
 }
 
 void CpuDevice::describe(const Binary& binary, const Plan&, std::string_view source, Profile& profile) const {
@@ -67,16 +129,6 @@ void CpuDevice::describe(const Binary& binary, const Plan&, std::string_view sou
       "times");
 }
 
-std::string CpuDevice::isolation() const {
-  const std::string always =
-      "each candidate runs in a separate process with a seccomp filter (only waiting and anonymous memory "
-      "allowed), no file descriptors, no clock, read-only inputs and limited memory";
-  if (state_->sandbox.usable())
-    return always + ", inside bubblewrap without network, files or view of other processes";
-  return fmt::format("{}, {}; not inside bubblewrap: {}", always, state_->sandbox.outside_in_words(),
-                     state_->sandbox.obstacle());
-}
-
 const Ceilings& CpuDevice::ceilings() {
   if (!state_->ceilings) state_->ceilings = cpu_ceilings(*this, state_->name(), state_->options.cache);
   return *state_->ceilings;
@@ -89,11 +141,6 @@ const Ceilings& CpuDevice::raise_ceilings() {
 
 Traffic CpuDevice::traffic(double read_bytes, double written_bytes) {
   return cpu_traffic(*this, state_->options.cache, read_bytes, written_bytes);
-}
-
-tl::expected<std::unique_ptr<Session>, Fault> CpuDevice::open(const Binary& binary, const Plan& plan,
-                                                              double deadline_s) {
-  return open_repeating(binary, plan, {}, deadline_s);
 }
 
 std::size_t CpuDevice::least_period() const {

@@ -9,6 +9,10 @@
 
 namespace cultivar {
 
+// From /proc, /sys and the processor itself.
+std::string processor_model();  // "AMD EPYC 9654"
+Facts cpu_facts();
+
 struct CpuDeviceOptions {
   std::filesystem::path cache;      // holds measured peak rates and the compiled kernels that measure them
   std::filesystem::path cell = {};  // the path of cultivar-cell; empty: in the folder of the running program
@@ -23,8 +27,7 @@ class CpuDevice : public Device {
 
   // num_cores, l1_bytes, l2_bytes, l3_bytes, vector_bits, page_bytes.
   const Facts& facts() const override;
-  std::string description() const override;
-  std::string model() const override;
+  DeviceInfo info() const override;  // the compiler's weakness covers the cells too
   // Measured by Cultivar's own kernels in a cell, with all cores; cached per processor model and core count.
   // Throws MissingError when they cannot be measured.
   const Ceilings& ceilings() override;
@@ -32,10 +35,8 @@ class CpuDevice : public Device {
   // How wide the vectors are that its code uses, and its innermost loops.
   void describe(const Binary&, const Plan&, std::string_view source, Profile&) const override;
   Traffic traffic(double read_bytes, double written_bytes) override;
-  std::string isolation() const override;  // the compiler's weakness() covers the cells too
   // Faults: launch_failed (the plan needs a resource that this device lacks), load_failed (the object does
   // not load).
-  tl::expected<std::unique_ptr<Session>, Fault> open(const Binary&, const Plan&, double deadline_s) override;
   std::size_t least_period() const override;  // a page
   tl::expected<std::unique_ptr<Session>, Fault> open_repeating(const Binary&, const Plan&,
                                                                std::span<const Repetition>,

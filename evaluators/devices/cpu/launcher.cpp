@@ -10,7 +10,6 @@
 #include "evaluators/languages/cpp/compiler.hpp"
 #include "evaluators/launchers/cpp_expression.hpp"
 #include "evaluators/launchers/render.hpp"
-#include "evaluators/target/tensor_alignment.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/devices/cpu/traits.hpp"
-
 #include "evaluators/devices/cpu/code/profile_words.hpp"
 #include "evaluators/devices/cpu/device.hpp"
-#include "evaluators/devices/cpu/device_facts.hpp"
 #include "evaluators/devices/cpu/launcher.hpp"
 
 namespace cultivar {

@@ -12,7 +12,6 @@
 #include "evaluators/devices/cuda/code/tensor_map.hpp"
 #include "evaluators/launchers/cpp_expression.hpp"
 #include "evaluators/launchers/render.hpp"
-#include "evaluators/target/tensor_alignment.hpp"
 
 namespace cultivar {
 namespace {

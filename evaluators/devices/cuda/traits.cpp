@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/devices/cuda/traits.hpp"
-
 #include <fmt/format.h>
 
 #include <cstdlib>

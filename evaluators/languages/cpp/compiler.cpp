@@ -243,6 +243,44 @@ struct CpuCompiler::State {
                               limit_in_words(RLIMIT_FSIZE, most_output_bytes), log));
     return fail(Stage::compile, first_error(log), log);
   }
+
+  std::string isolation() const {
+    if (sandbox.usable())
+      return "compilers run in bubblewrap: no network, no home, read-only /usr, bounded memory, output and "
+             "time";
+    if (const auto walls = walls_around("/usr"); walls)
+      return fmt::format(
+          "compilers run {} with bounded memory, output and time, and may read nothing but /usr (Landlock); "
+          "no "
+          "bubblewrap: {}",
+          sandbox.outside_in_words(), sandbox.obstacle());
+    else
+      return fmt::format(
+          "compilers run with bounded memory, output and time, but can read this user's files ({}; {})",
+          sandbox.obstacle(), walls.error().message);
+  }
+
+  std::string weakness() const {
+    std::string words = clock_instructions_fault()
+                            ? ""
+                            : "this machine, probably a virtual one, accepts that rdtsc "
+                              "shall fault (prctl PR_SET_TSC) and lets "
+                              "it run: kernels with such an instruction are refused, "
+                              "but one hidden inside another is not found";
+    if (sandbox.usable()) return words;
+    if (!words.empty()) words += ". ";
+    words += fmt::format(
+        "kernels and their compilers run in a weaker sandbox, {} and outside bubblewrap ({}); to have both, "
+        "allow user "
+        "namespaces for this process",
+        sandbox.outside_in_words(), sandbox.obstacle());
+    if (!walls_around("/usr"))
+      words +=
+          ". Without Landlock a kernel's source can also include any file that this user can read, and "
+          "messages can "
+          "reveal its contents";
+    return words;
+  }
 };
 
 CpuCompiler::CpuCompiler(CpuCompilerOptions options) : state_(std::make_unique<State>(std::move(options))) {
@@ -262,47 +300,11 @@ CpuCompiler::CpuCompiler(CpuCompilerOptions options) : state_(std::make_unique<S
 }
 
 CpuCompiler::~CpuCompiler() = default;
-std::string CpuCompiler::identity() const {
-  return state_->identity;
+CompilerInfo CpuCompiler::info() const {
+  return {state_->identity, state_->isolation(), state_->weakness()};
 }
 std::size_t CpuCompiler::compilations() const {
   return state_->compilations;
-}
-
-std::string CpuCompiler::isolation() const {
-  if (state_->sandbox.usable())
-    return "compilers run in bubblewrap: no network, no home, read-only /usr, bounded memory, output and "
-           "time";
-  if (const auto walls = state_->walls_around("/usr"); walls)
-    return fmt::format(
-        "compilers run {} with bounded memory, output and time, and may read nothing but /usr (Landlock); no "
-        "bubblewrap: {}",
-        state_->sandbox.outside_in_words(), state_->sandbox.obstacle());
-  else
-    return fmt::format(
-        "compilers run with bounded memory, output and time, but can read this user's files ({}; {})",
-        state_->sandbox.obstacle(), walls.error().message);
-}
-
-std::string CpuCompiler::weakness() const {
-  std::string words = clock_instructions_fault() ? ""
-                                                 : "this machine, probably a virtual one, accepts that rdtsc "
-                                                   "shall fault (prctl PR_SET_TSC) and lets "
-                                                   "it run: kernels with such an instruction are refused, "
-                                                   "but one hidden inside another is not found";
-  if (state_->sandbox.usable()) return words;
-  if (!words.empty()) words += ". ";
-  words += fmt::format(
-      "kernels and their compilers run in a weaker sandbox, {} and outside bubblewrap ({}); to have both, "
-      "allow user "
-      "namespaces for this process",
-      state_->sandbox.outside_in_words(), state_->sandbox.obstacle());
-  if (!state_->walls_around("/usr"))
-    words +=
-        ". Without Landlock a kernel's source can also include any file that this user can read, and "
-        "messages can "
-        "reveal its contents";
-  return words;
 }
 
 tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant,

@@ -26,15 +26,13 @@ class CpuCompiler : public Compiler {  // thread-safe
   explicit CpuCompiler(CpuCompilerOptions);
   ~CpuCompiler() override;
 
-  std::string identity() const override;
+  CompilerInfo info() const override;
   // Failures of stage compile: the compiler's messages, a timeout, or an exceeded limit. Of stage screen: see
   // screen.hpp.
   tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
                                                double deadline_s) override;
   Expected<Binary> compile_check_build(const Variant&, const std::vector<std::string>& macros,
                                        double deadline_s) override;
-  std::string isolation() const override;
-  std::string weakness() const override;
   // Statistics of the calls so far, for tests and reports: compilations that were not cache hits.
   std::size_t compilations() const;
 

@@ -10,6 +10,14 @@
 #include <atomic>
 #include <csignal>
 
+#include "evaluators/devices/cuda/code/cubin.hpp"
+#include "evaluators/devices/cuda/code/diagnostics.hpp"
+#include "evaluators/devices/cuda/code/instruction_shares.hpp"
+#include "evaluators/devices/cuda/code/ptx_coverage.hpp"
+#include "evaluators/languages/binary_cache.hpp"
+#include "evaluators/languages/compile_folder.hpp"
+#include "evaluators/languages/cuda_cpp/includes.hpp"
+#include "evaluators/languages/cuda_cpp/toolkit.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/memory_limit.hpp"
@@ -17,14 +25,6 @@
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/resource_limits.hpp"
 #include "evaluators/system/sandbox.hpp"
-#include "evaluators/languages/binary_cache.hpp"
-#include "evaluators/languages/compile_folder.hpp"
-#include "evaluators/devices/cuda/code/cubin.hpp"
-#include "evaluators/devices/cuda/code/diagnostics.hpp"
-#include "evaluators/languages/cuda_cpp/includes.hpp"
-#include "evaluators/devices/cuda/code/instruction_shares.hpp"
-#include "evaluators/devices/cuda/code/ptx_coverage.hpp"
-#include "evaluators/languages/cuda_cpp/toolkit.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
@@ -246,6 +246,29 @@ struct CudaCompiler::State {
       if (planned(r.kernel)) most("spill_bytes", r.spill_store_bytes + r.spill_load_bytes);
     return resources;
   }
+
+  std::string isolation() const {
+    if (sandbox.usable())
+      return "NVRTC runs in bubblewrap: no network, no home folder, read-only /usr, limited memory, output "
+             "and "
+             "time";
+    if (walls_around("/usr"))
+      return fmt::format(
+          "NVRTC runs with limited memory, output and time, and can read only /usr and its own toolkit "
+          "(Landlock); no bubblewrap: {}",
+          sandbox.obstacle());
+    return fmt::format(
+        "NVRTC runs with limited memory, output and time but can read this user's files, so variants may "
+        "include only the toolkit's headers: no bubblewrap ({}), no Landlock",
+        sandbox.obstacle());
+  }
+
+  std::string weakness() const {
+    if (sandbox.usable() || walls_around("/usr")) return {};
+    return "the kernel compiler can read all files of this user, and only the text of a source is checked "
+           "for "
+           "include directives; install bubblewrap and allow user namespaces for this process";
+  }
 };
 
 CudaCompiler::CudaCompiler(CudaCompilerOptions options)
@@ -268,33 +291,11 @@ CudaCompiler::CudaCompiler(CudaCompilerOptions options)
 }
 
 CudaCompiler::~CudaCompiler() = default;
-std::string CudaCompiler::identity() const {
-  return state_->identity;
+CompilerInfo CudaCompiler::info() const {
+  return {state_->identity, state_->isolation(), state_->weakness()};
 }
 std::size_t CudaCompiler::compilations() const {
   return state_->compilations;
-}
-
-std::string CudaCompiler::isolation() const {
-  if (state_->sandbox.usable())
-    return "NVRTC runs in bubblewrap: no network, no home folder, read-only /usr, limited memory, output and "
-           "time";
-  if (state_->walls_around("/usr"))
-    return fmt::format(
-        "NVRTC runs with limited memory, output and time, and can read only /usr and its own toolkit "
-        "(Landlock); no bubblewrap: {}",
-        state_->sandbox.obstacle());
-  return fmt::format(
-      "NVRTC runs with limited memory, output and time but can read this user's files, so variants may "
-      "include only the toolkit's headers: no bubblewrap ({}), no Landlock",
-      state_->sandbox.obstacle());
-}
-
-std::string CudaCompiler::weakness() const {
-  if (state_->sandbox.usable() || state_->walls_around("/usr")) return {};
-  return "the kernel compiler can read all files of this user, and only the text of a source is checked "
-         "for "
-         "include directives; install bubblewrap and allow user namespaces for this process";
 }
 
 tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& variant,

@@ -33,7 +33,7 @@ class CudaCompiler : public Compiler {  // thread-safe
   explicit CudaCompiler(CudaCompilerOptions);
   ~CudaCompiler() override;
 
-  std::string identity() const override;
+  CompilerInfo info() const override;
   // Failures of stage compile: NVRTC's messages, a timeout, or an exceeded limit. Of stage screen: see
   // screen.hpp. The binary is a cubin. Each resource is the maximum over the kernels of the plan: registers,
   // spill_bytes, stack_bytes, shared_bytes (static), constant_bytes, text_bytes, barriers. The shares are
@@ -43,8 +43,6 @@ class CudaCompiler : public Compiler {  // thread-safe
   // PTX with counters (ptx_coverage.hpp), which the driver translates when it is loaded.
   Expected<Binary> compile_check_build(const Variant&, const std::vector<std::string>& macros,
                                        double deadline_s) override;
-  std::string isolation() const override;
-  std::string weakness() const override;
   // Statistics of the calls so far, for tests and reports: compilations that were not cache hits.
   std::size_t compilations() const;
 

@@ -6,7 +6,6 @@
 
 #include "engine/export/bundled_kernel.hpp"
 #include "evaluators/devices/cpu/launcher.hpp"
-#include "evaluators/target/tensor_alignment.hpp"
 #include "support/command.hpp"
 #include "support/contains.hpp"
 

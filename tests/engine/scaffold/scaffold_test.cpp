@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
+#include "engine/scaffold/seed_source.hpp"
 #include "engine/scaffold/task_folder.hpp"
 #include "evaluators/variant/variant.hpp"
 #include "support/command.hpp"
@@ -63,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_new_seed_fits_every_task_in_every_language) {
     const Task task = load_task(entry.path());
     for (const Language language : languages()) {
       const auto variant =
-          make_variant(language->new_seed(task, target_named(language->targets.at(0)), "mine"), task);
+          make_variant(seed_source(task, language, target_named(language->targets.at(0)), "mine"), task);
       BOOST_TEST(variant.has_value(),
                  task.name << " " << name_of(language) << ": " << (variant ? "" : variant.error().message));
     }
@@ -72,7 +73,7 @@ BOOST_AUTO_TEST_CASE(a_new_seed_fits_every_task_in_every_language) {
 
 BOOST_AUTO_TEST_CASE(a_block_of_a_new_cuda_seed_walks_over_the_elements_of_its_row) {
   const Task task = load_task(CULTIVAR_SOURCE_DIR "/configs/tasks/softmax");
-  const std::string source = find_language("cuda_cpp")->new_seed(task, target_named("cuda"), "mine");
+  const std::string source = seed_source(task, find_language("cuda_cpp"), target_named("cuda"), "mine");
   BOOST_TEST(source.find("for (int i = threadIdx.x; i < C; i += 256)") != source.npos, source);
 }
 

@@ -232,8 +232,8 @@ BOOST_AUTO_TEST_CASE(the_device_knows_itself) {
   const Facts& facts = device().facts();
   for (const char* name : {"num_cores", "l1_bytes", "l2_bytes", "l3_bytes", "vector_bits", "page_bytes"})
     BOOST_TEST(facts.at(name) >= 1.0, name);
-  BOOST_TEST(device().isolation().find("seccomp") != std::string::npos);
-  BOOST_TEST(device().description().find("cores") != std::string::npos);
+  BOOST_TEST(device().info().isolation.find("seccomp") != std::string::npos);
+  BOOST_TEST(device().info().description.find("cores") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(ceilings_are_plausible_and_measured_once) {

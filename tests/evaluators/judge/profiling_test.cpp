@@ -49,14 +49,13 @@ struct Instrumented : Device {
   StandIn tools;
   int opened = 0;
   const Facts& facts() const override { return device().facts(); }
-  std::string description() const override { return device().description(); }
-  std::string model() const override { return device().model(); }
+  DeviceInfo info() const override { return device().info(); }
   const Ceilings& ceilings() override { return device().ceilings(); }
-  std::string isolation() const override { return device().isolation(); }
-  tl::expected<std::unique_ptr<Session>, Fault> open(const Binary& binary, const Plan& plan,
-                                                     double deadline_s) override {
+  tl::expected<std::unique_ptr<Session>, Fault> open_repeating(const Binary& binary, const Plan& plan,
+                                                               std::span<const Repetition> repetitions,
+                                                               double deadline_s) override {
     ++opened;
-    return device().open(binary, plan, deadline_s);
+    return device().open_repeating(binary, plan, repetitions, deadline_s);
   }
   Instruments* instruments() override { return &tools; }
 };

@@ -209,8 +209,9 @@ BOOST_AUTO_TEST_CASE(compilers_see_no_files_of_the_user_whatever_walls_there_are
     CudaCompilerOptions behind = options(cache.folder);
     behind.best_walls = walls;
     CudaCompiler walled(behind);
-    const bool by_text = contains(walled.isolation(), "no Landlock");
-    BOOST_TEST(by_text == contains(walled.isolation(), "can read this user's files"), walled.isolation());
+    const bool by_text = contains(walled.info().isolation, "no Landlock");
+    BOOST_TEST(by_text == contains(walled.info().isolation, "can read this user's files"),
+               walled.info().isolation);
     const Variant thief = kernel("refused/reads_a_secret_while_compiling.cu");
     const auto binary = walled.compile(thief, macros_for(thief), 60.0);
     BOOST_REQUIRE(!binary);
@@ -252,9 +253,9 @@ BOOST_AUTO_TEST_CASE(other_architectures_compile_and_are_other_compilers) {
   old.architecture = "sm_80";
   CudaCompiler ampere(old);
   BOOST_TEST(cubin_of(compiled(two_arguments(scale), ampere)).architecture == 80);
-  BOOST_TEST(ampere.identity() != compiler().identity());
-  BOOST_TEST(contains(compiler().identity(), "NVRTC " + toolkit()->version()));
-  BOOST_TEST(contains(compiler().identity(), "sm_90a"));
+  BOOST_TEST(ampere.info().identity != compiler().info().identity);
+  BOOST_TEST(contains(compiler().info().identity, "NVRTC " + toolkit()->version()));
+  BOOST_TEST(contains(compiler().info().identity, "sm_90a"));
   const auto failure = ampere.compile(kernel("wgmma_tma.cu"), macros_for(kernel("wgmma_tma.cu")), 60.0);
   BOOST_TEST(!failure.has_value());
 

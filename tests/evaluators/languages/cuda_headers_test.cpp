@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_header_reaches_no_other_file_and_a_circle_of_them_is_an_e
     CudaCompilerOptions behind = options(cache.folder);
     behind.best_walls = walls;
     CudaCompiler walled(behind);
-    const bool by_text = contains(walled.isolation(), "no Landlock");
+    const bool by_text = contains(walled.info().isolation, "no Landlock");
     for (const char* out :
          {"#include \"/etc/passwd\"\n", "#include \"../out/variant.log\"\n", "#include \"missing.cuh\"\n"}) {
       const auto binary = walled.compile(with(out + tile), {}, 60.0);

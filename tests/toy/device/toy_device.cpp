@@ -80,12 +80,12 @@ class ToySession : public Session {
 class ToyDevice : public Device {
  public:
   const Facts& facts() const override { return facts_; }
-  std::string description() const override { return "a toy of 64 lanes"; }
-  std::string model() const override { return "toy"; }
+  DeviceInfo info() const override {
+    return {"a toy of 64 lanes", "programs cannot reach beyond their rows", {}, facts_, {}, "toy"};
+  }
   const Ceilings& ceilings() override { return ceilings_; }
-  std::string isolation() const override { return "programs cannot reach beyond their rows"; }
-  tl::expected<std::unique_ptr<Session>, Fault> open(const Binary& binary, const Plan& plan,
-                                                     double) override {
+  tl::expected<std::unique_ptr<Session>, Fault> open_repeating(const Binary& binary, const Plan& plan,
+                                                               std::span<const Repetition>, double) override {
     const auto text = read_file(binary.path);
     if (!text) return tl::make_unexpected(Fault{Fault::Kind::load_failed, text.error().message});
     std::istringstream in(*text);

@@ -21,9 +21,7 @@ constexpr std::array<std::string_view, 7> kInstructions{"load", "max", "sub", "e
 class ToyCompiler : public Compiler {
  public:
   explicit ToyCompiler(std::filesystem::path cache) : cache_(std::move(cache)) {}
-  std::string identity() const override { return "toy assembler 1"; }
-  std::string isolation() const override { return "it only reads words"; }
-  std::string weakness() const override { return {}; }
+  CompilerInfo info() const override { return {"toy assembler 1", "it only reads words", {}}; }
 
   tl::expected<Binary, CompileFailure> compile(const Variant& variant, const std::vector<std::string>& macros,
                                                double) override {
@@ -65,12 +63,9 @@ std::string number(Dtype, double value) {
   return fmt::format("{}", value);
 }
 
-std::string new_seed(const Task& task, Target target, const std::string& name) {
-  return fmt::format(
-      "(*--- cultivar\nname: {}\ntask: {}\ntarget: {}\nlaunch:\n  - kernel: {}\n    lanes: 1\n"
-      "    args: [{}]\n---*)\nkernel {}\nload store\n",
-      name, task.name, name_of(target), name, task.tensors.front().name, name);
-}
+constexpr std::string_view kFrame =
+    "(*--- cultivar\nname: {{name}}\ntask: {{task}}\ntarget: {{target}}\nlaunch:\n  - kernel: {{task}}\n"
+    "    lanes: 1\n    args: [{{arguments}}]\n---*)\n{{shapes}}kernel {{task}}\nload store\n";
 
 }  // namespace
 
@@ -84,7 +79,7 @@ Language toy_language() {
                                   .definition = "kernel",
                                   .literal = number,
                                   .reserves = is_instruction,
-                                  .new_seed = new_seed,
+                                  .frame = kFrame,
                                   .open = open};
   return &row;
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/devices/binary.hpp"
 #include "evaluators/devices/cpu/code/elf_image.hpp"
-#include "evaluators/devices/screen_verdict.hpp"
 
 namespace cultivar {
 

@@ -14,7 +14,7 @@ namespace cultivar {
 struct KnownDevice {
   std::string name;          // "h100"
   std::string architecture;  // NVRTC's name of its architecture: "sm_90a"
-  Facts facts;               // every name of cuda_target()->facts
+  Facts facts;               // every name of the row's facts (../traits.cpp)
 };
 
 const std::vector<KnownDevice>& known_devices();

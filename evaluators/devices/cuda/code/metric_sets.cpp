@@ -66,13 +66,6 @@ std::span<const Counter> counters() {
   return all;
 }
 
-std::vector<std::string> metric_names(bool full) {
-  std::vector<std::string> names;
-  for (const Counter& counter : all)
-    if (full || counter.quick) names.emplace_back(counter.metric);
-  return names;
-}
-
 CounterValues by_key(const std::vector<std::string>& metrics, const std::vector<double>& values) {
   CounterValues result;
   for (const Counter& counter : all)

@@ -20,7 +20,6 @@ struct Counter {
   std::string_view about;   // description with unit
 };
 std::span<const Counter> counters();
-std::vector<std::string> metric_names(bool full);
 
 CounterValues by_key(const std::vector<std::string>& metrics, const std::vector<double>& values);
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "evaluators/devices/binary.hpp"
 #include "evaluators/devices/cuda/code/cubin.hpp"
-#include "evaluators/devices/screen_verdict.hpp"
 #include "evaluators/variant/manifest.hpp"
 
 namespace cultivar {

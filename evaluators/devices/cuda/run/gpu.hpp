@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/system/process.hpp"
 #include "evaluators/devices/cuda/run/device_memory.hpp"
 #include "evaluators/devices/cuda/run/driver.hpp"
 #include "evaluators/devices/cuda/run/kernel_trace.hpp"
@@ -20,6 +19,7 @@
 #include "evaluators/devices/cuda/run/sensors.hpp"
 #include "evaluators/devices/cuda/run/turns.hpp"
 #include "evaluators/devices/device.hpp"
+#include "evaluators/system/process.hpp"
 
 namespace cultivar::cuda {
 
@@ -79,7 +79,7 @@ class Gpu {
   std::string uuid() const;  // identifies the card independently of its slot
   int capability() const { return attribute(attribute::major) * 10 + attribute(attribute::minor); }
   double default_clock_mhz() const;
-  // The device facts for expressions and launch rules; see cuda_target()->facts.
+  // The device facts for expressions and launch rules; see the row's facts (../traits.cpp).
   const Facts& facts() const { return facts_; }
 
   // Call after a fault that breaks the context or a kernel that does not finish: the device may not be used
