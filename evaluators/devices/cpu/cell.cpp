@@ -27,10 +27,9 @@
 #include <initializer_list>
 #include <iterator>
 
-#include "evaluators/system/file_access_rules.hpp"
-#include "evaluators/devices/cpu/cell_clocks.hpp"
-#include "evaluators/devices/cpu/cell_filter.hpp"
 #include "evaluators/devices/cpu/cell_layout.hpp"
+#include "evaluators/devices/cpu/cell_walls.hpp"
+#include "evaluators/system/file_access_rules.hpp"
 
 namespace cultivar::cell {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/devices/cpu/cell_clocks.hpp"
+#include "evaluators/devices/cpu/cell_walls.hpp"
 
 #include <elf.h>
 #include <sys/auxv.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/devices/cpu/cell_filter.hpp"
+#include "evaluators/devices/cpu/cell_walls.hpp"
 
 #include <fcntl.h>
 #include <linux/futex.h>
