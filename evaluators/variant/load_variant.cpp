@@ -152,13 +152,15 @@ Variant load_variant(const fs::path& file, const Task& task, Configuration confi
   auto variant = make_variant(source, task, std::move(configuration));
   if (!variant) refuse(file, task.folder, source, variant.error());
   // Others would take it for what its name says.
-  if (const Language own = variant->manifest.language, by_name = language_by_extension(file);
-      by_name != nullptr && by_name != own && compiles_for(by_name, variant->manifest.target))
-    refuse(
-        file, task.folder, source,
-        {line_of(source, "target"),
-         fmt::format("the manifest is of {}, but *{} is {} (write `language: {}`, or rename the file to *{})",
-                     own->title, by_name->extension, by_name->title, name_of(by_name), own->extension)});
+  const Language own = variant->manifest.language, by_name = language_by_extension(file);
+  if (by_name != nullptr && by_name != own)
+    refuse(file, task.folder, source,
+           {line_of(source, "target"),
+            fmt::format("the manifest is of {}, but a file *{} is {} (rename it to *{}{})", own->title,
+                        by_name->extension, by_name->title, own->extension,
+                        compiles_for(by_name, variant->manifest.target)
+                            ? fmt::format(", or write `language: {}`", name_of(by_name))
+                            : "")});
   return *std::move(variant);
 }
 

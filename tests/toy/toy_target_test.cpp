@@ -103,6 +103,13 @@ BOOST_AUTO_TEST_CASE(a_file_is_named_as_its_language_is) {
   BOOST_TEST(!is_source_for(target_named("cpu"), "b.toy"));
   std::ofstream(folder / "right.toy") << softmax("right", kRight);
   BOOST_TEST((load_variant(folder / "right.toy", task).manifest.language == toy::toy_language()));
+  std::ofstream(folder / "right.cu") << softmax("right", kRight);
+  BOOST_CHECK_EXCEPTION(
+      (void)load_variant(folder / "right.cu", task), InputError, [](const InputError& error) {
+        return contains(
+            error.what(),
+            "right.cu:5: the manifest is of toy words, but a file *.cu is CUDA C++ (rename it to *.toy)");
+      });
 }
 
 BOOST_AUTO_TEST_CASE(a_search_on_it_refuses_what_is_wrong_and_promotes_what_is_faster) {
