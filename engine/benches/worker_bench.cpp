@@ -97,7 +97,7 @@ tl::expected<Compiled, Evaluation> WorkerBench::compile(const Variant& variant,
                                                         const std::vector<Workload>& workloads,
                                                         const Watch& watch) {
   // Code is compiled for the architecture of the device that runs it; without a device, for the usual one.
-  if (target()->architecture_of != nullptr && !known_facts()) ask_device(watch);
+  if (target()->architectures != nullptr && !known_facts()) ask_device(watch);
   const std::string architecture = this->architecture();
   std::unique_ptr<CompileService> compiler;
   {

@@ -37,7 +37,8 @@ struct LanguageTraits {
   std::string fence;                 // of its sources, in Markdown
   std::string compiler;              // in words: "NVRTC"
   CommentSyntax comments = {};
-  std::string definition = "extern \"C\"";               // how a source defines a kernel
+  bool headers = true;                      // a source may have parts in other files that it includes
+  std::string definition = "extern \"C\"";  // how a source defines a kernel
   std::array<std::string_view, dtype_count> types = {};  // what the macro DTYPE says of each dtype
   std::string (*literal)(Dtype, double) = nullptr;       // a number as a macro's value, of exactly that type
   bool (*reserves)(std::string_view name) = nullptr;     // a word that cannot be the name of a macro

@@ -83,7 +83,7 @@ std::string worker_program(Target target) {
 }
 
 std::string architecture_of(Target target, const Facts& facts) {
-  return target->architecture_of == nullptr ? std::string() : target->architecture_of(facts);
+  return target->architectures == nullptr ? std::string() : target->architectures->of(facts);
 }
 
 const LaunchKey* launch_key(Target target, std::string_view name) {

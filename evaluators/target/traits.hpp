@@ -62,6 +62,16 @@ struct Direction {
   bool much_arithmetic = false;  // only for tasks with many operations on each byte, such as matrix products
 };
 
+// Machine code for one kind of device among several.
+struct Architectures {
+  std::string usual;                              // that is compiled for when nobody says: "sm_90a"
+  std::string (*of)(const Facts&);                // empty: the facts do not tell
+  std::string (*trouble)(std::string_view name);  // with the name of one; empty: this is how one is written
+  // What no device of the architecture could launch; a file or a plan that cannot be judged passes.
+  Expected<void> (*check)(const std::filesystem::path&, const Variant&, const Task&, const Workload&,
+                          const std::string& architecture);
+};
+
 struct TargetTraits {
   // --- Names ---
   std::string name;                    // in manifests, configurations and records: "cuda"
@@ -94,13 +104,7 @@ struct TargetTraits {
   std::vector<std::string> planned = {};
   std::map<std::string, double> (*describe_plan)(const Resources&, const Plan&, const Facts&) = nullptr;
 
-  // --- Machine code for one kind of device. All null: one kind of code, for the machine at hand ---
-  std::string usual_architecture = {};                     // that is compiled for when nobody says: "sm_90a"
-  std::string (*architecture_of)(const Facts&) = nullptr;  // empty: the facts do not tell
-  std::string (*architecture_trouble)(std::string_view name) = nullptr;  // empty: this is how one is written
-  // What no device of the architecture could launch; a file or a plan that cannot be judged passes.
-  Expected<void> (*check_binary)(const std::filesystem::path&, const Variant&, const Task&, const Workload&,
-                                 const std::string& architecture) = nullptr;
+  const Architectures* architectures = nullptr;  // null: one kind of machine code, for the machine at hand
 
   // --- Without asking a device ---
   Facts (*stand_in_facts)(int cores) = nullptr;  // for plans; `cores`: of the host, 0: all

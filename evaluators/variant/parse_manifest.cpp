@@ -237,7 +237,9 @@ Manifest manifest_of(const YamlNode& root, const CommentSyntax& found) {
   each(
       "tunables", [&](const auto& name, const auto& v) { manifest.tunables.push_back(tunable_of(name, v)); },
       most_tunables);
-  if (const auto v = map.optional("headers"))
+  if (const auto v = map.optional("headers"); v && !manifest.language->headers)
+    v->fail(fmt::format("a source in {} has no headers (remove it)", manifest.language->title));
+  else if (v)
     for (const YamlNode& item : v->items()) {
       const std::string name = item.string();
       if (const std::string trouble = header_name_trouble(name); !trouble.empty())

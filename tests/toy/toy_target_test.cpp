@@ -87,6 +87,8 @@ BOOST_AUTO_TEST_CASE(its_language_has_comments_and_words_of_its_own) {
       contains(error_of(in_comments_of_c(right)), "a manifest in toy words begins with '(*--- cultivar'"));
   BOOST_TEST(contains(error_of(with(right, "target: toy", "target: cpu")),
                       "a manifest in C++ begins with '/*--- cultivar'"));
+  BOOST_TEST(contains(error_of(with(right, "target: toy", "target: toy\nheaders: [a.h]")),
+                      "headers: a source in toy words has no headers"));
   const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
   const auto reserved = make_variant(with(right, "LANES: {", "exp: {"), task);
   BOOST_TEST(contains(reserved ? "" : reserved.error().message, "the name 'exp' is"));

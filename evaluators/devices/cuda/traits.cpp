@@ -78,6 +78,8 @@ std::unique_ptr<SecondLook> look_again(const ServiceOptions& options) {
 }  // namespace
 
 Target cuda_target() {
+  static const Architectures architectures{"sm_90a", architecture_on, trouble_with_architecture,
+                                           check_launches};
   static const TargetTraits row{
       .name = "cuda",
       .device = "GPU",
@@ -111,10 +113,7 @@ Target cuda_target() {
                    "integer_share", "global_share", "shared_share"},
       .planned = {"block_threads", "block_shared_bytes", "occupancy"},
       .describe_plan = describe_plan,
-      .usual_architecture = "sm_90a",
-      .architecture_of = architecture_on,
-      .architecture_trouble = trouble_with_architecture,
-      .check_binary = check_launches,
+      .architectures = &architectures,
       .stand_in_facts = an_h100,
       .stand_in_words = "There is no GPU here: kernels are compiled for an H100, whose numbers these are.",
       .device_count = gpus,

@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "engine/export/verify_shapes.hpp"
 #include "evaluators/devices/cuda/code/geometry.hpp"
 #include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/devices/cuda/code/launch_rules.hpp"
