@@ -190,7 +190,7 @@ class Profiling {
         if (functions.find(sample.function) == functions.npos) functions += " " + sample.function;
       failed(what,
              {ErrorKind::failed, "sample",
-              fmt::format("CUPTI delivered no samples of these kernels ({} in total, {} dropped{}{})",
+              fmt::format("there are no samples of these kernels ({} in total, {} dropped{}{})",
                           samples->total, samples->dropped, functions.empty() ? "" : "; of", functions)});
     }
   }
@@ -210,9 +210,9 @@ class Profiling {
       if (!done) return failed(what, done.error());
       if (*done) break;
       if (run > instruments.passes())
-        return failed(what, {ErrorKind::failed, "count",
-                             fmt::format("CUPTI needs more passes than the {} that it announced",
-                                         instruments.passes())});
+        return failed(
+            what, {ErrorKind::failed, "count",
+                   fmt::format("it takes more passes than the {} that it announced", instruments.passes())});
     }
     const auto values = instruments.end_counting();
     if (!values) return failed(what, values.error());

@@ -8,8 +8,8 @@
 #include <ctime>
 #include <fstream>
 
-#include "evaluators/system/files.hpp"
 #include "evaluators/languages/cuda_cpp/nvrtc.hpp"
+#include "evaluators/system/files.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 // NVRTC asks for the time to expand __DATE__ and __TIME__, and a kernel may not depend on when it was
