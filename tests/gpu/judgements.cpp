@@ -18,8 +18,8 @@
 #include <mutex>
 #include <thread>
 
-#include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/devices/cuda/code/known_devices.hpp"
+#include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/worker/services.hpp"
 #include "support/places.hpp"
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/languages/cuda_cpp/compiler.hpp"
 #include "evaluators/devices/cuda/code/cubin.hpp"
 #include "evaluators/devices/cuda/code/known_devices.hpp"
+#include "evaluators/languages/cuda_cpp/compiler.hpp"
 #include "evaluators/languages/cuda_cpp/toolkit.hpp"
 
 namespace cultivar::cuda_test {

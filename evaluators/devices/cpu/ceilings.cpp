@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "evaluators/devices/cpu/session.hpp"
+#include "evaluators/languages/cpp/compiler.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
-#include "evaluators/languages/cpp/compiler.hpp"
-#include "evaluators/devices/cpu/session.hpp"
 
 namespace cultivar {
 namespace {

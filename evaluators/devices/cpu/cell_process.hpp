@@ -9,12 +9,12 @@
 #include <string>
 #include <utility>
 
-#include "evaluators/system/memory_limit.hpp"
-#include "evaluators/system/process.hpp"
-#include "evaluators/system/sandbox.hpp"
 #include "evaluators/devices/cpu/arena.hpp"
 #include "evaluators/devices/cpu/cell_threads.hpp"
 #include "evaluators/devices/device.hpp"
+#include "evaluators/system/memory_limit.hpp"
+#include "evaluators/system/process.hpp"
+#include "evaluators/system/sandbox.hpp"
 
 namespace cultivar {
 

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "evaluators/system/error.hpp"
 #include "evaluators/devices/cuda/run/turns.hpp"
+#include "evaluators/system/error.hpp"
 #include "support/places.hpp"
 
 using cultivar::cuda::Turns;

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
-#include "evaluators/judge/stages.hpp"
 #include "evaluators/devices/cuda/code/known_devices.hpp"
+#include "evaluators/judge/stages.hpp"
 
 using namespace cultivar;
 namespace fs = std::filesystem;

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <map>
 
-#include "evaluators/system/hash.hpp"
 #include "evaluators/devices/elf_bytes.hpp"
+#include "evaluators/system/hash.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {

@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
-#include "evaluators/system/files.hpp"
 #include "evaluators/devices/cuda/code/geometry.hpp"
 #include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/devices/cuda/code/tensor_map.hpp"
+#include "evaluators/system/files.hpp"
 
 namespace cultivar {
 namespace {

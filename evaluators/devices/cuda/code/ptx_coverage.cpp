@@ -8,8 +8,8 @@
 #include <map>
 
 #include "evaluators/coverage/violation.hpp"
-#include "evaluators/system/lines.hpp"
 #include "evaluators/devices/cuda/code/ptx_text.hpp"
+#include "evaluators/system/lines.hpp"
 
 namespace cultivar {
 namespace {

@@ -11,10 +11,10 @@
 #include <memory>
 #include <set>
 
-#include "evaluators/system/lines.hpp"
 #include "evaluators/devices/cuda/code/diagnostics.hpp"
 #include "evaluators/devices/cuda/code/grid_barrier.hpp"
 #include "evaluators/devices/cuda/code/ptx_text.hpp"
+#include "evaluators/system/lines.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {

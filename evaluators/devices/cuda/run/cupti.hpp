@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "evaluators/system/error.hpp"
 #include "evaluators/devices/cuda/run/cupti_sampling_types.hpp"
 #include "evaluators/devices/cuda/run/cupti_types.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar::cuda {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "evaluators/system/secret.hpp"
 #include "evaluators/devices/cuda/run/gpu.hpp"
+#include "evaluators/system/secret.hpp"
 
 namespace cultivar::cuda {
 namespace {

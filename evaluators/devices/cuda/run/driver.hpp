@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "evaluators/system/error.hpp"
 #include "evaluators/devices/cuda/run/driver_types.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar::cuda {
 

@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include "evaluators/devices/cuda/run/card_memory.hpp"
 #include "evaluators/devices/cuda/code/known_devices.hpp"
+#include "evaluators/devices/cuda/run/card_memory.hpp"
 
 namespace cultivar::cuda {
 namespace {

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "embedded/cuda_sources.hpp"
-#include "evaluators/system/files.hpp"
 #include "evaluators/languages/cuda_cpp/compiler.hpp"
+#include "evaluators/system/files.hpp"
 
 namespace cultivar::cuda {
 namespace {

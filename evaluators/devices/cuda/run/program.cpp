@@ -7,11 +7,11 @@
 #include <cstring>
 #include <iterator>
 
-#include "evaluators/system/files.hpp"
 #include "evaluators/devices/cuda/code/cubin.hpp"
 #include "evaluators/devices/cuda/code/geometry.hpp"
 #include "evaluators/devices/cuda/code/launch_rules.hpp"
 #include "evaluators/devices/cuda/code/tensor_map.hpp"
+#include "evaluators/system/files.hpp"
 
 namespace cultivar::cuda {
 namespace {

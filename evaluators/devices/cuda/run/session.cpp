@@ -8,11 +8,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "evaluators/system/secret.hpp"
-#include "evaluators/devices/cuda/run/contender.hpp"
 #include "evaluators/devices/cuda/code/geometry.hpp"
+#include "evaluators/devices/cuda/run/contender.hpp"
 #include "evaluators/devices/cuda/run/steps.hpp"
 #include "evaluators/devices/cuda/run/trace_comparison.hpp"
+#include "evaluators/system/secret.hpp"
 
 namespace cultivar::cuda {
 namespace {
