@@ -83,7 +83,7 @@ void WorkerBench::ask_device(const Watch& watch) {
 // too long.
 Expected<std::string> WorkerBench::page(const std::string& name) {
   if (name == "task") return describe_task(task_, settings_.workloads, target());
-  if (name == "variant_format") return PromptKit().format_of(name_of(target()));
+  if (name == "variant_format") return PromptKit().format_of(usual_language(target()));
   if (!known_facts()) {
     Watch watch;
     watch.deadline = Clock::now() + std::chrono::minutes(2);
@@ -100,7 +100,7 @@ tl::expected<Compiled, Evaluation> WorkerBench::compile(const Variant& variant,
                                                         const std::vector<Workload>& workloads,
                                                         const Watch& watch) {
   // Code is compiled for the architecture of the device that runs it; without a device, for the usual one.
-  if (target()->architecture_of != nullptr && !known_facts()) ask_device(watch);
+  if (target()->architectures != nullptr && !known_facts()) ask_device(watch);
   const std::string architecture = this->architecture();
   std::unique_ptr<CompileService> compiler;
   {

@@ -12,10 +12,10 @@
 #include "engine/cli/doctor_targets.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
+#include "evaluators/languages/binary_cache.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/resource_limits.hpp"
-#include "evaluators/targets/binary_cache.hpp"
 #include "operators/llm/providers.hpp"
 
 namespace cultivar {

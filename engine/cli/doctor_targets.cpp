@@ -72,7 +72,8 @@ class TargetExamination {
     const CompilerInfo found = CompileService(services).compiler_info();
     report_.line("compiler", found.identity.substr(0, found.identity.find(" -")));
     report_.line("", found.isolation);
-    if (!found.weakness.empty()) report_.lacks("walls around " + target_->compiler, found.weakness, false);
+    if (!found.weakness.empty())
+      report_.lacks("walls around " + usual_language(target_)->compiler, found.weakness, false);
     return found;
   }
 
@@ -112,7 +113,7 @@ class TargetExamination {
     fact("compiler") = fact("device") = fact("trouble") = nullptr;
     fact("devices") = json::array();
     if (!there_) {
-      const std::string words = fmt::format("this build has no {} worker", target_->title);
+      const std::string words = fmt::format("this build has no {} worker", name_);
       fact("trouble") = words;
       report_.line("absent", fmt::format("{}; the {} target needs none", words, name_of(usual_target())));
       return;

@@ -159,14 +159,14 @@ int evaluate_command(const Arguments& arguments) {
         "--checks-only times nothing and makes every check: omit --profile, --contender and --stop-after");
   const Stage last = checks_only ? Stage::confirm : parse_stage(stop_after);
   const bool runs = last >= Stage::smoke;
-  if (!architectures.empty() && (where.kind->architecture_trouble == nullptr || runs))
+  if (!architectures.empty() && (where.kind->architectures == nullptr || runs))
     throw InputError(fmt::format(
         "--arch needs --target {} and --stop-after lint, compile or screen: a kernel that runs is compiled "
         "for "
         "the GPU that runs it",
         targets_with_architectures()));
   for (const std::string& each : architectures)
-    if (const std::string trouble = where.kind->architecture_trouble(each); !trouble.empty())
+    if (const std::string trouble = where.kind->architectures->trouble(each); !trouble.empty())
       throw InputError("--arch: " + trouble);
   if (architectures.size() > 1)
     throw InputError("--arch accepts one architecture; run evaluate again for " + architectures.back());

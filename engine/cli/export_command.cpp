@@ -49,8 +49,8 @@ int export_command(const Arguments& arguments) {
   const Record record = open_run(installation, run);
   const Target target = target_named(record.facts().target);
   for (const std::string& each : architectures)
-    if (target->architecture_trouble != nullptr)
-      if (const std::string trouble = target->architecture_trouble(each); !trouble.empty())
+    if (target->architectures != nullptr)
+      if (const std::string trouble = target->architectures->trouble(each); !trouble.empty())
         throw InputError("--arch: " + trouble);
   if (!answers.empty()) {
     std::error_code none;

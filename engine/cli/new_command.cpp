@@ -177,11 +177,12 @@ int new_seed(const Arguments& arguments) {
   }
   if (found == nullptr)
     throw InputError(fmt::format("there is no target '{}'{}", target_name, did_you_mean(target_name, known)));
-  const std::string source = seed_source(task, *found, name);
+  const Language language = usual_language(*found);
+  const std::string source = seed_source(task, language, *found, name);
   if (const auto variant = make_variant(source, task); !variant)
     throw InputError(fmt::format("the name '{}' does not fit: {}", name, variant.error().message));
   const fs::path path =
-      file.empty() ? place_of_seed(installation, task, name + (*found)->extension) : fs::path(file);
+      file.empty() ? place_of_seed(installation, task, name + language->extension) : fs::path(file);
   write_new(path, source, "--out");
   const Output output(as_json);
   output.facts({{"task", task.name}, {"target", target_name}, {"file", fs::absolute(path).string()}});

@@ -11,7 +11,6 @@
 #include "engine/cli/trouble.hpp"
 #include "engine/config/duration.hpp"
 #include "engine/export/bundle.hpp"
-#include "engine/export/target_parts.hpp"
 #include "engine/store/recorded_run.hpp"
 
 namespace cultivar {
@@ -151,7 +150,7 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
     return 1;
   }
   const Target target = target_named(record.facts().target);
-  if (exporter_of(target) == nullptr) {
+  if (target->exporter == nullptr) {
     output.line(fmt::format("Next: {} show {} best, which shows everything known about the best kernel.",
                             called_as(), place));
     return 0;

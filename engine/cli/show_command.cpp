@@ -200,14 +200,14 @@ std::vector<std::string> write_source(const fs::path& folder, const std::string&
   fs::create_directories(folder, error);
   const SourceFiles files = split_source(source);
   const auto manifest = parse_manifest(source);
-  const Target target = manifest ? manifest->target : usual_target();
+  const Language language = manifest ? manifest->language : languages().front();
   std::vector<std::string> written;
   const auto write = [&](const fs::path& file, std::string_view contents) {
     if (auto done = write_atomically(file, std::string(contents)); !done)
       throw InputError(fmt::format("cannot write {}: {}", file.string(), done.error().message));
     written.push_back(file.string());
   };
-  write(folder / ("kernel" + target->extension), files.main);
+  write(folder / ("kernel" + language->extension), files.main);
   for (const HeaderFile& header : files.headers)
     if (header_name_trouble(header.name).empty())  // a rejected source may hold anything
       write(folder / header.name, header.text);

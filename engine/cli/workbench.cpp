@@ -34,7 +34,7 @@ ServiceOptions service_options(const InstallationPaths& installation, const Task
 
 // Code that runs is compiled for the architecture of the GPU that runs it.
 TargetChoice for_its_device(TargetChoice target, DeviceService& device, bool runs) {
-  if (target.kind->architecture_of == nullptr || !runs) return target;
+  if (target.kind->architectures == nullptr || !runs) return target;
   StepLine line("starting the worker");
   target.architecture = architecture_of(
       target.kind, must(device.info([&](const std::string& step) { line.show(step); })).facts);
@@ -56,7 +56,7 @@ std::string numbered_targets() {
 std::string targets_with_architectures() {
   std::vector<std::string> names;
   for (const Target target : targets())
-    if (target->architecture_trouble != nullptr) names.push_back(name_of(target));
+    if (target->architectures != nullptr) names.push_back(name_of(target));
   return fmt::format("{}", fmt::join(names, " or "));
 }
 
@@ -84,7 +84,7 @@ TargetChoice parse_target(const InstallationPaths& installation, const std::stri
   if (const std::string program = worker_program(choice.kind);
       !choice.kind->on_host && !std::filesystem::exists(installation.programs / program, ignored))
     throw MissingError(fmt::format("this build has no {} target: {} is missing; use --target {}",
-                                   choice.kind->title, program, name_of(usual_target())));
+                                   name_of(choice.kind), program, name_of(usual_target())));
   return choice;
 }
 

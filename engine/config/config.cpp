@@ -252,37 +252,52 @@ fs::path find_task(const YamlNode& node, const fs::path& base, const fs::path& t
             tasks.string() + ", or the path of a folder with a task.yaml");
 }
 
-std::vector<std::string> sources_in(const fs::path& folder, const std::string& extension) {
-  std::vector<std::string> names;
+// The sources in a folder that are compiled for the target.
+std::vector<fs::path> sources_in(const fs::path& folder, Target target) {
+  std::vector<fs::path> sources;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none))
-    if (entry.path().extension() == extension) names.push_back(entry.path().stem());
-  std::ranges::sort(names);
+    if (is_source_for(target, entry.path())) sources.push_back(entry.path());
+  std::ranges::sort(sources, {}, [](const fs::path& file) { return std::pair(file.stem(), file); });
+  return sources;
+}
+
+std::vector<std::string> names_of(const std::vector<fs::path>& sources) {
+  std::vector<std::string> names;
+  for (const fs::path& file : sources) names.push_back(file.stem());
   return names;
 }
 
+// "*.cpp", or of several languages "*.cu or *.py".
+std::string files_for(Target target) {
+  std::vector<std::string> files;
+  for (const Language language : languages())
+    if (compiles_for(language, target)) files.push_back("*" + language->extension);
+  return fmt::format("{}", fmt::join(files, " or "));
+}
+
 // A name without slash and extension is looked up in the task's folder; any other text is a path.
-fs::path read_source(const YamlNode& item, const fs::path& base, const fs::path& folder,
-                     const std::string& extension) {
+fs::path read_source(const YamlNode& item, const fs::path& base, const fs::path& folder, Target target) {
   std::error_code none;
-  const auto known = sources_in(folder, extension);
+  const auto known = sources_in(folder, target);
   const fs::path text = item.string();
   const bool is_path = text.native().find('/') != std::string::npos || text.has_extension();
-  const fs::path path = is_path ? absolute_from(base, text) : folder / (text.string() + extension);
+  const auto named = std::ranges::find(known, text, &fs::path::stem);
+  const fs::path path = is_path ? absolute_from(base, text) : named != known.end() ? *named : fs::path();
   if (!fs::is_regular_file(path, none))
     item.fail(is_path         ? "no such file: " + path.string()
-              : known.empty() ? fmt::format("'{}' is not in {}, which has no *{} file (is `target` right?)",
-                                            text.string(), folder.string(), extension)
+              : known.empty() ? fmt::format("'{}' is not in {}, which has no {} file (is `target` right?)",
+                                            text.string(), folder.string(), files_for(target))
                               : "'" + text.string() + "' is not in " + folder.string() +
-                                    did_you_mean(text.string(), known));
+                                    did_you_mean(text.string(), names_of(known)));
   return path;
 }
 
 std::vector<fs::path> read_sources(const YamlNode& node, const fs::path& base, const fs::path& folder,
-                                   const std::string& extension) {
+                                   Target target) {
   std::vector<fs::path> paths;
   for (const YamlNode& item : node.items()) {
-    paths.push_back(read_source(item, base, folder, extension));
+    paths.push_back(read_source(item, base, folder, target));
     if (std::ranges::count(paths, paths.back()) > 1) item.fail("'" + item.string() + "' is named twice");
   }
   return paths;
@@ -290,31 +305,33 @@ std::vector<fs::path> read_sources(const YamlNode& node, const fs::path& base, c
 
 // A source as above, or a library by path or catalog name; libraries are located when the search starts.
 void read_contenders(const YamlNode& node, const fs::path& base, const Installation& installation,
-                     const std::string& extension, Config& c) {
+                     Config& c) {
+  const Target target = c.target;
   const fs::path folder = c.task_folder / "contenders";
+  const std::vector<std::string> sources = names_of(sources_in(folder, target));
   std::error_code none;
   for (const YamlNode& item : node.items()) {
     const std::string text = item.string();
     std::string library;
     const fs::path program = folder / (text + ".py");
-    const bool plain = text.find('/') == std::string::npos && !fs::path(text).has_extension();
+    const bool plain = text.find('/') == std::string::npos && !fs::path(text).has_extension() &&
+                       std::ranges::find(sources, text) == sources.end();
     if (names_a_library_file(text) || names_a_program(text)) {
       library = absolute_from(base, text).string();
-    } else if (plain && !fs::is_regular_file(folder / (text + extension), none) &&
-               fs::is_regular_file(program, none)) {
+    } else if (plain && fs::is_regular_file(program, none)) {
       library = program.string();
-    } else if (plain && !fs::is_regular_file(folder / (text + extension), none)) {
+    } else if (plain) {
       const fs::path programs = installation.programs.empty() ? program_folder() : installation.programs;
       for (const KnownContender& known : known_contenders(programs))
         if (known.name == text)
           library = known.tasks.empty() && known.program.empty() ? known.library.string() : text;
       if (library.empty()) try {
-          (void)find_contender_library(text, base, programs, sources_in(folder, extension));
+          (void)find_contender_library(text, base, programs, sources);
         } catch (const InputError& e) {
           item.fail(e.what());
         }
     } else {
-      const fs::path path = read_source(item, base, folder, extension);
+      const fs::path path = read_source(item, base, folder, target);
       if (std::ranges::find(c.contenders, path) != c.contenders.end())
         item.fail("'" + text + "' is named twice");
       c.contenders.push_back(path);
@@ -359,7 +376,6 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
   c.task = std::make_shared<const Task>(load_task(c.task_folder));
   const Task& task = *c.task;
   if (auto target = map.optional("target")) c.target = read_target(*target);
-  const std::string& extension = c.target->extension;
 
   c.workloads = workload_set(map.require("workloads"), task);
   if (auto holdout = map.optional("holdout")) {
@@ -368,24 +384,22 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
       holdout->fail("the search must not use the holdout workloads: name another set");
   }
   if (auto seeds = map.optional("seeds")) {
-    c.seeds = read_sources(*seeds, base, c.task_folder / "seeds", extension);
+    c.seeds = read_sources(*seeds, base, c.task_folder / "seeds", c.target);
     if (c.seeds.empty()) {
-      const auto known = sources_in(c.task_folder / "seeds", extension);
+      const auto known = names_of(sources_in(c.task_folder / "seeds", c.target));
       seeds->fail(fmt::format(
           "the list is empty, but a search needs at least one seed: {}",
           known.empty()
-              ? fmt::format("name a *{} file by its path", extension)
+              ? fmt::format("name a {} file by its path", files_for(c.target))
               : fmt::format("name some of {}, or omit the key to use all of them", fmt::join(known, ", "))));
     }
   } else {
-    for (const std::string& seed : sources_in(c.task_folder / "seeds", extension))
-      c.seeds.push_back(c.task_folder / "seeds" / (seed + extension));
+    c.seeds = sources_in(c.task_folder / "seeds", c.target);
   }
   if (c.seeds.empty())
-    root.fail("a search needs at least one seed, but " + (c.task_folder / "seeds").string() + " has no *" +
-              extension);
-  if (auto contenders = map.optional("contenders"))
-    read_contenders(*contenders, base, installation, extension, c);
+    root.fail("a search needs at least one seed, but " + (c.task_folder / "seeds").string() + " has no " +
+              files_for(c.target));
+  if (auto contenders = map.optional("contenders")) read_contenders(*contenders, base, installation, c);
   if (auto budget = map.optional("budget")) c.budget = read_budget(*budget, map.has("models"));
   c.population = population_defaults(c.target, c.rules);
   if (auto population = map.optional("population")) c.population = read_population(*population, c.population);

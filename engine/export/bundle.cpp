@@ -18,11 +18,11 @@
 #include "engine/export/front_launcher.hpp"
 #include "engine/export/markdown.hpp"
 #include "engine/export/pytorch_parts.hpp"
-#include "engine/export/render.hpp"
 #include "engine/export/tables.hpp"
 #include "engine/export/verify_shapes.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/standings.hpp"
+#include "evaluators/launchers/render.hpp"
 #include "evaluators/references/python/python_sandbox.hpp"
 #include "evaluators/references/task_files.hpp"
 #include "evaluators/system/files.hpp"
@@ -127,8 +127,7 @@ struct Contents {
 Expected<std::vector<BundledKernel>> kernels_of(const ExportRequest& request, const Task& task,
                                                 const Config& config, const Facts& device,
                                                 const std::vector<IndividualId>& ids) {
-  const Exporter exporter = exporter_of(config.target);
-  if (exporter == nullptr)
+  if (config.target->exporter == nullptr)
     return failure("export", fmt::format("kernels of the target {} are not exported as projects: `cultivar "
                                          "show RUN ID --source` prints their source",
                                          name_of(config.target)));
@@ -144,7 +143,7 @@ Expected<std::vector<BundledKernel>> kernels_of(const ExportRequest& request, co
     if (!kernel) return tl::make_unexpected(kernel.error());
     const LauncherInput input = kernel->input(task, device);
     kernel->served = specialisations(input);
-    auto parts = exporter(input, kernel->served, request.runtime, request.architectures);
+    auto parts = target_parts(input, kernel->served, request.runtime, request.architectures);
     if (!parts) return tl::make_unexpected(parts.error());
     kernel->parts = std::move(*parts);
     kernels.push_back(std::move(*kernel));

@@ -8,7 +8,9 @@
 #include <set>
 
 #include "evaluators/judge/check_shapes.hpp"
+#include "evaluators/system/files.hpp"
 #include "evaluators/variant/source_files.hpp"
+#include "evaluators/worker/services.hpp"
 
 namespace cultivar {
 namespace {
@@ -112,6 +114,37 @@ Expected<BundledKernel> bundled_kernel(const Record& record, const Task& task, c
   kernel.most_elements = most_elements(measured ? &*measured : nullptr, confirmed ? &*confirmed : nullptr);
   if (kernel.workloads.empty()) return failure("export", "the variant claims no workload of the run");
   return kernel;
+}
+
+Expected<TargetParts> target_parts(const LauncherInput& input, const std::vector<Specialisation>& served,
+                                   const Runtime& runtime, std::vector<std::string> architectures) {
+  const Target target = input.variant.manifest.target;
+  const auto compile = [&](const std::string& architecture) -> Expected<std::vector<std::string>> {
+    ServiceOptions options;
+    options.target = target;
+    options.programs = runtime.programs;
+    options.cache = runtime.cache;
+    options.task_folder = input.task.folder;
+    options.architecture = architecture;
+    options.compile_workers = 2;
+    CompileService service(options);
+    const auto compiled = service.compile(input.variant, input.workloads);
+    if (!compiled)
+      return failure(
+          "export",
+          fmt::format(
+              "the kernel does not compile for {} (some instructions, such as wgmma of sm_90a, exist on one "
+              "generation only; choose another with --arch): {}\n{}",
+              architecture, compiled.error().reason, compiled.error().diagnostics));
+    std::vector<std::string> code;
+    for (const Specialisation& each : served) {
+      auto bytes = read_file(compiled->binary(each.macros)->path);
+      if (!bytes) return tl::make_unexpected(bytes.error());
+      code.push_back(std::move(*bytes));
+    }
+    return code;
+  };
+  return target->exporter({input, served, std::move(architectures), compile});
 }
 
 }  // namespace cultivar

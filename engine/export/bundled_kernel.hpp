@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "engine/config/config.hpp"
-#include "engine/export/target_parts.hpp"
+#include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
+#include "evaluators/launchers/launcher_parts.hpp"
 
 namespace cultivar {
 
@@ -42,5 +43,9 @@ std::int64_t most_elements(const Evaluation*, const Evaluation* confirmation);
 // failed its confirmation. Compiles nothing: `parts` is empty.
 Expected<BundledKernel> bundled_kernel(const Record&, const Task&, const Config&, IndividualId,
                                        const Evaluation* confirmation, std::string folder);
+// Its launcher, and what else its target adds; `served`: the specializations. May compile in the runtime's
+// workers. Throws MissingError when the compiler is not installed or does not support an architecture.
+Expected<TargetParts> target_parts(const LauncherInput&, const std::vector<Specialisation>& served,
+                                   const Runtime&, std::vector<std::string> architectures);
 
 }  // namespace cultivar

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "embedded/launcher.hpp"
-#include "engine/export/cpp_expression.hpp"
-#include "engine/export/render.hpp"
+#include "evaluators/launchers/cpp_expression.hpp"
+#include "evaluators/launchers/render.hpp"
 #include "evaluators/system/hash.hpp"
 
 namespace cultivar {

@@ -3,7 +3,7 @@
 // each call to the kernel of the nearest measured workload.
 #pragma once
 
-#include "engine/export/launcher_parts.hpp"
+#include "evaluators/launchers/launcher_parts.hpp"
 
 namespace cultivar {
 

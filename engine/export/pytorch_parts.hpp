@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "engine/export/launcher_parts.hpp"
+#include "evaluators/launchers/launcher_parts.hpp"
 
 namespace cultivar {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/export/cpp_expression.hpp"
-#include "engine/export/launcher_parts.hpp"
+#include "engine/export/verify_shapes.hpp"
+#include "evaluators/launchers/cpp_expression.hpp"
 
 namespace cultivar {
 namespace {

@@ -9,8 +9,9 @@
 #include <set>
 
 #include "embedded/scaffold.hpp"
-#include "engine/export/render.hpp"
 #include "evaluators/expression/expression.hpp"
+#include "evaluators/launchers/render.hpp"
+#include "evaluators/target/language.hpp"
 
 namespace cultivar {
 namespace {
@@ -28,56 +29,10 @@ const std::set<std::string>& used_names() {
   return names;
 }
 
-// C++ keywords that are lower-case words, and names that a source cannot use for its own things.
-const std::set<std::string>& words_of_the_language() {
-  static const std::set<std::string> words{"alignas",       "alignof",
-                                           "and",           "asm",
-                                           "auto",          "bitand",
-                                           "bitor",         "bool",
-                                           "break",         "case",
-                                           "catch",         "char",
-                                           "class",         "compl",
-                                           "concept",       "const",
-                                           "consteval",     "constexpr",
-                                           "constinit",     "continue",
-                                           "decltype",      "default",
-                                           "delete",        "do",
-                                           "double",        "else",
-                                           "enum",          "explicit",
-                                           "export",        "extern",
-                                           "false",         "float",
-                                           "for",           "friend",
-                                           "goto",          "if",
-                                           "inline",        "int",
-                                           "long",          "main",
-                                           "mutable",       "namespace",
-                                           "new",           "noexcept",
-                                           "not",           "nullptr",
-                                           "operator",      "or",
-                                           "private",       "protected",
-                                           "public",        "register",
-                                           "requires",      "return",
-                                           "short",         "signed",
-                                           "sizeof",        "static",
-                                           "std",           "struct",
-                                           "switch",        "template",
-                                           "this",          "thread_local",
-                                           "throw",         "true",
-                                           "try",           "typedef",
-                                           "typeid",        "typename",
-                                           "union",         "unsigned",
-                                           "using",         "virtual",
-                                           "void",          "volatile",
-                                           "while",         "xor",
-                                           "static_cast",   "const_cast",
-                                           "dynamic_cast",  "reinterpret_cast",
-                                           "static_assert", "co_await",
-                                           "co_return",     "co_yield",
-                                           "char8_t",       "char16_t",
-                                           "char32_t",      "wchar_t",
-                                           "and_eq",        "or_eq",
-                                           "xor_eq",        "not_eq"};
-  return words;
+// A keyword of a language, or a name that a source cannot use for its own things.
+bool means_something(std::string_view name) {
+  return name == "main" || name == "std" ||
+         std::ranges::any_of(languages(), [&](Language language) { return language->reserves(name); });
 }
 
 std::string joined(const std::vector<Dtype>& dtypes) {
@@ -101,7 +56,7 @@ std::string trouble_of(const TaskOutline& outline) {
     if (name.size() > kMostLetters)
       return fmt::format("the name '{}...' has {} letters (use at most {})", name.substr(0, 20), name.size(),
                          kMostLetters);
-    if (words_of_the_language().contains(name))
+    if (means_something(name))
       return fmt::format("the name '{}' has a meaning in C++ (choose another)", name);
     if (used_names().contains(name) || std::ranges::find(reserved, name) != reserved.end())
       return fmt::format("the name '{}' is used by the new folder's own files (choose another)", name);
@@ -141,12 +96,11 @@ std::map<std::string, std::string> task_files(const TaskOutline& outline) {
   for (const auto& [path, text] : {std::pair<const char*, std::string_view>{"task.yaml", scaffold::task_yaml},
                                    {"reference.cpp", scaffold::reference_cpp},
                                    {"pytorch.py", scaffold::pytorch_py},
-                                   {"search.yaml", scaffold::search_yaml},
-                                   {"seeds/naive.cpp", scaffold::naive_cpp},
-                                   {"seeds/lanes.cpp", scaffold::lanes_cpp},
-                                   {"seeds/cuda_naive.cu", scaffold::cuda_naive_cu},
-                                   {"seeds/cuda_vectors.cu", scaffold::cuda_vectors_cu}})
+                                   {"search.yaml", scaffold::search_yaml}})
     files[path] = render(text, values);
+  for (const Language language : languages())
+    for (const auto& [name, text] : language->task_seeds)
+      files[fmt::format("seeds/{}", name)] = render(text, values);
   return files;
 }
 

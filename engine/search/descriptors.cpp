@@ -2,9 +2,6 @@
 #include "engine/search/descriptors.hpp"
 
 #include <algorithm>
-
-#include "evaluators/profile/occupancy.hpp"
-
 namespace cultivar {
 
 namespace {
@@ -29,7 +26,7 @@ double bytes_given(const Plan& plan, const PlannedKernel& kernel) {
 std::vector<std::string> descriptor_names(Target target) {
   std::vector<std::string> names = target->reported;
   names.insert(names.end(), {"launches", "workspace_bytes", "passes"});
-  if (!target->on_host) names.insert(names.end(), {"block_threads", "block_shared_bytes", "occupancy"});
+  names.insert(names.end(), target->planned.begin(), target->planned.end());
   return names;
 }
 
@@ -46,25 +43,8 @@ std::map<std::string, double> descriptors_of(const Resources& resources, const V
   all["launches"] = static_cast<double>(plan->kernels.size());
   all["workspace_bytes"] = workspaces;
   if (tensors > 0.0) all["passes"] = given / tensors;
-  if (variant.manifest.target->on_host) return all;
-
-  const MultiprocessorLimits limits = limits_of(facts);
-  const auto reported = [&](const char* name) {
-    const auto found = resources.values.find(name);
-    return found == resources.values.end() ? 0 : static_cast<int>(found->second);
-  };
-  double threads = 0.0, shared = 0.0, share = 1.0;
-  for (const PlannedKernel& kernel : plan->kernels) {
-    const auto block = kernel.launch.three("block");
-    const BlockNeeds needs{static_cast<int>(block[0] * block[1] * block[2]), reported("registers"),
-                           reported("shared_bytes") + static_cast<int>(kernel.launch.number("shared", 0))};
-    threads = std::max(threads, static_cast<double>(needs.threads));
-    shared = std::max(shared, static_cast<double>(needs.shared_bytes));
-    share = std::min(share, occupancy(needs, limits).share);
-  }
-  all["block_threads"] = threads;
-  all["block_shared_bytes"] = shared;
-  all["occupancy"] = 100.0 * share;
+  if (const Target target = variant.manifest.target; target->describe_plan != nullptr)
+    all.merge(target->describe_plan(resources, *plan, facts));
   return all;
 }
 

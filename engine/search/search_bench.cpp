@@ -74,7 +74,7 @@ std::vector<Page> SearchBench::pages() const {
 
 Expected<std::string> SearchBench::page(const std::string& name) {
   if (name == "task") return describe_task(where_.task, where_.workloads, where_.target);
-  if (name == "variant_format") return where_.kit.format_of(name_of(where_.target));
+  if (name == "variant_format") return where_.kit.format_of(usual_language(where_.target));
   return describe_device(where_.device, where_.facts, where_.ceilings);
 }
 

@@ -8,7 +8,7 @@
 
 #include "engine/config/config.hpp"
 #include "engine/store/run_folder.hpp"
-#include "evaluators/targets/ceilings.hpp"
+#include "evaluators/devices/ceilings.hpp"
 #include "evaluators/timing/roofline.hpp"
 #include "evaluators/variant/variant.hpp"
 

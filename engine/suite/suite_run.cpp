@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "engine/export/bundle.hpp"
-#include "engine/export/target_parts.hpp"
 #include "engine/store/run_folder.hpp"
 #include "engine/store/summary.hpp"
 #include "engine/store/trouble.hpp"
@@ -40,7 +39,7 @@ bool same_search(const SuiteTask& task, const RunFacts& facts) {
 std::string export_trouble(const fs::path& folder, const Runtime& runtime) {
   const auto record = Record::open(folder);
   if (!record) return record.error().text();
-  if (!record->best() || exporter_of(target_named(record->facts().target)) == nullptr) return {};
+  if (!record->best() || target_named(record->facts().target)->exporter == nullptr) return {};
   const auto exported = export_bundle({*record, 0, folder / "best", runtime});
   return exported ? std::string() : "the export failed: " + exported.error().text();
 }

@@ -15,8 +15,8 @@
 
 #include "evaluators/check/compare.hpp"
 #include "evaluators/coverage/coverage.hpp"
+#include "evaluators/devices/device.hpp"
 #include "evaluators/judge/requests.hpp"
-#include "evaluators/targets/target.hpp"
 
 namespace cultivar {
 

@@ -153,6 +153,7 @@ class BlockHunt {
 
 std::vector<std::int64_t> numbers_near(std::string_view source, const std::vector<CodeBlock>& blocks) {
   const SourceFiles files = split_source(source);
+  const CommentSyntax& comments = comments_in(source);
   std::vector<std::int64_t> numbers;
   for (int before = 0; before <= kLinesBefore; ++before)
     for (const CodeBlock& block : blocks) {
@@ -163,7 +164,7 @@ std::vector<std::int64_t> numbers_near(std::string_view source, const std::vecto
       const int first = std::max(block.first_line - before, 1),
                 last = before == 0 ? block.last_line : block.first_line - before;
       for (int line = first; line <= last && line <= static_cast<int>(lines.size()); ++line)
-        for (const std::int64_t number : literals_in(lines[static_cast<std::size_t>(line - 1)]))
+        for (const std::int64_t number : literals_in(lines[static_cast<std::size_t>(line - 1)], comments))
           if (number <= kGreatestNumber && std::ranges::find(numbers, number) == numbers.end())
             numbers.push_back(number);
     }

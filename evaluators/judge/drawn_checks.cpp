@@ -97,7 +97,7 @@ std::vector<Workload> draw_alternatives(const Task& task, const Variant& variant
       if (own.size() < 2 && holds(w)) own.push_back(w);
     // Its own numbers first: they are few among those of the source.
     std::vector<Focus> first;
-    for (const std::int64_t number : literals_in(alternative.text))
+    for (const std::int64_t number : literals_in(alternative.text, variant.manifest.language->comments))
       for (const Dimension& d : task.dimensions)
         for (const double offset : {0.0, 1.0, -1.0})
           first.push_back(

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "evaluators/devices/device.hpp"
 #include "evaluators/judge/cascade.hpp"
 #include "evaluators/judge/requests.hpp"
-#include "evaluators/targets/target.hpp"
 
 namespace cultivar {
 

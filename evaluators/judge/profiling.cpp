@@ -8,7 +8,6 @@
 
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/judge/stages.hpp"
-#include "evaluators/system/files.hpp"
 #include "evaluators/system/lines.hpp"
 #include "evaluators/system/secret.hpp"
 #include "evaluators/timing/roofline.hpp"
@@ -17,7 +16,6 @@
 namespace cultivar {
 namespace {
 
-constexpr std::string_view source_name = "variant.cu";  // the compiler's name of the source
 constexpr std::size_t longest_text = 100;
 constexpr double sampled_seconds = 3e-3;  // duration of sampled runs, for enough samples
 constexpr int most_sampled_runs = 8;
@@ -64,7 +62,7 @@ class Profiling {
     const Task& task = site_.task;
     Profile& p = profile();
     p.target = name_of(variant.manifest.target);
-    p.device = site_.device.description();
+    p.device = site_.device.info().description;
     p.variant = variant.id;
     p.name = variant.manifest.name;
     p.workload = request_.workload.name;
@@ -165,12 +163,12 @@ class Profiling {
     const int runs = seconds <= 0.0 ? 1 : static_cast<int>(std::ceil(sampled_seconds / seconds));
     for (int run = 0; run < std::clamp(runs, 1, most_sampled_runs); ++run)
       if (!checked_run(checker, static_cast<std::uint64_t>(run), what)) return;
-    const auto samples = instruments.end_sampling();
+    const auto samples =
+        instruments.end_sampling(binary_ == nullptr ? std::filesystem::path() : binary_->path);
     if (!samples) return failed(what, samples.error());
     profile().dropped_samples = samples->dropped;
-    const std::string code = binary_ == nullptr ? std::string() : read_file(binary_->path).value_or("");
-    const auto table = LineTable::read(std::as_bytes(std::span(code)));
-    if (!table) profile().missing.push_back(fmt::format("source lines: {}", table.error().message));
+    if (!samples->without_lines.empty())
+      profile().missing.push_back(fmt::format("source lines: {}", samples->without_lines));
     std::vector<std::string> known;
     for (KernelProfile& kernel : profile().kernels) {
       if (std::find(known.begin(), known.end(), kernel.name) != known.end())
@@ -183,8 +181,7 @@ class Profiling {
         count.exposed += sample.exposed;
         kernel.samples += sample.samples;
       }
-      kernel.lines =
-          stalls_by_line(*samples, kernel.name, table ? &*table : nullptr, request_.variant.variant.source);
+      kernel.lines = stalls_by_line(*samples, kernel.name, request_.variant.variant.source, main_file());
     }
     if (std::all_of(profile().kernels.begin(), profile().kernels.end(),
                     [](const KernelProfile& k) { return k.samples == 0; })) {
@@ -193,22 +190,18 @@ class Profiling {
         if (functions.find(sample.function) == functions.npos) functions += " " + sample.function;
       failed(what,
              {ErrorKind::failed, "sample",
-              fmt::format("CUPTI delivered no samples of these kernels ({} in total, {} dropped{}{})",
+              fmt::format("there are no samples of these kernels ({} in total, {} dropped{}{})",
                           samples->total, samples->dropped, functions.empty() ? "" : "; of", functions)});
     }
   }
 
   void count(Instruments& instruments) {
     const std::string what = "counters";
-    const auto available = instruments.available(metric_names(request_.full));
-    if (!available) return failed(what, available.error());
-    for (const Counter& counter : counters())
-      if (counter.everywhere && (request_.full || counter.quick) &&
-          std::find(available->begin(), available->end(), counter.metric) == available->end())
-        profile().missing.push_back(fmt::format("counter {}: this chip does not have it", counter.key));
     const std::size_t kernels = plan_.kernels.size();
-    if (auto begun = instruments.begin_counting(*available, kernels, request_.replay); !begun)
+    if (auto begun = instruments.begin_counting(request_.full, kernels, request_.replay); !begun)
       return failed(what, begun.error());
+    for (const std::string& key : instruments.absent())
+      profile().missing.push_back(fmt::format("counter {}: this chip does not have it", key));
     profile().passes = static_cast<int>(instruments.passes());
     Checker checker(site_.device, site_.task, site_.oracle, check_limits());
     for (std::uint64_t run = 0;; ++run) {
@@ -217,14 +210,18 @@ class Profiling {
       if (!done) return failed(what, done.error());
       if (*done) break;
       if (run > instruments.passes())
-        return failed(what, {ErrorKind::failed, "count",
-                             fmt::format("CUPTI needs more passes than the {} that it announced",
-                                         instruments.passes())});
+        return failed(
+            what, {ErrorKind::failed, "count",
+                   fmt::format("it takes more passes than the {} that it announced", instruments.passes())});
     }
     const auto values = instruments.end_counting();
     if (!values) return failed(what, values.error());
     for (std::size_t i = 0; i < std::min(values->size(), profile().kernels.size()); ++i)
-      profile().kernels[i].counters = by_key(*available, (*values)[i]);
+      profile().kernels[i].counters = (*values)[i];
+  }
+
+  std::string main_file() const {  // the compiler's name of the source
+    return "variant" + request_.variant.variant.manifest.language->extension;
   }
 
   const CascadeSite& site_;
@@ -249,24 +246,20 @@ int sampling_period(double seconds) {
 }
 
 std::vector<LineStalls> stalls_by_line(const PcSamples& samples, std::string_view function,
-                                       const LineTable* table, std::string_view source, std::size_t most) {
+                                       std::string_view source, const std::string& main, std::size_t most) {
   const SourceFiles files = split_source(source);
-  std::map<std::string, std::vector<std::string>, std::less<>> texts{
-      {std::string(source_name), shown_lines(files.main)}};
-  std::vector<std::string_view> names{source_name};
-  for (const HeaderFile& header : files.headers) {
-    texts.emplace(header.name, shown_lines(header.text));
-    names.push_back(header.name);
-  }
+  std::map<std::string, std::vector<std::string>, std::less<>> texts{{main, shown_lines(files.main)}};
+  for (const HeaderFile& header : files.headers) texts.emplace(header.name, shown_lines(header.text));
   std::map<std::pair<std::string, int>, LineStalls> by_line;
   for (const PcSample& sample : samples.samples) {
     if (sample.function != function) continue;
-    SourceLine where{std::string(source_name), 0};
-    if (table != nullptr)
-      if (auto found = table->in_files(function, sample.offset, names)) where = std::move(*found);
+    // The innermost that lies in a file which the kernel's author can change.
+    const auto own =
+        std::ranges::find_if(sample.lines, [&](const SourceLine& l) { return texts.contains(l.file); });
+    const SourceLine where = own != sample.lines.end() ? *own : SourceLine{main, 0};
     LineStalls& line = by_line[{where.file, where.line}];
     line.line = where.line;
-    line.file = where.file == source_name ? "" : where.file;
+    line.file = where.file == main ? "" : where.file;
     line.samples += sample.samples;
     line.stalls[sample.reason].samples += sample.samples;
     line.stalls[sample.reason].exposed += sample.exposed;

@@ -18,7 +18,8 @@ ProfilePartial run_profile(const CascadeSite&, const ProfileRequest&);
 int sampling_period(double seconds);
 
 // Samples by source line, the lines with the most stalled samples first; at most `most` lines.
-std::vector<LineStalls> stalls_by_line(const PcSamples&, std::string_view function, const LineTable*,
-                                       std::string_view source, std::size_t most = 10);
+// `main`: the name of the source's main file.
+std::vector<LineStalls> stalls_by_line(const PcSamples&, std::string_view function, std::string_view source,
+                                       const std::string& main, std::size_t most = 10);
 
 }  // namespace cultivar

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "evaluators/contenders/contender_file.hpp"
+#include "evaluators/devices/binary.hpp"
+#include "evaluators/devices/ceilings.hpp"
+#include "evaluators/devices/instruments.hpp"
 #include "evaluators/profile/profile.hpp"
-#include "evaluators/targets/binary.hpp"
-#include "evaluators/targets/ceilings.hpp"
-#include "evaluators/targets/instruments.hpp"
 #include "evaluators/variant/variant.hpp"
 #include "evaluators/verdict/evaluation.hpp"
 #include "evaluators/verdict/gate.hpp"
@@ -128,19 +128,6 @@ struct ProfilePartial {
   Profile profile;
   std::optional<Evaluation> rejection;  // set if the variant failed; the profile is then meaningless
   bool again = false;                   // true if another attempt may succeed
-};
-
-struct CompilerInfo {
-  std::string identity, isolation, weakness;  // from Compiler
-};
-
-struct DeviceInfo {
-  std::string description, isolation, weakness;
-  Facts facts;
-  Ceilings ceilings;
-  std::string model = {};  // of the processor or card
-  // Whether times on both can be compared. Cards of two models may have equal facts and other ceilings.
-  bool same_kind(const DeviceInfo& other) const { return facts == other.facts && model == other.model; }
 };
 
 }  // namespace cultivar

@@ -36,7 +36,11 @@ bool is_digit(char c) {
 class Tokens {
  public:
   // The comment with the manifest is read like code.
-  explicit Tokens(std::string_view text) : text_(text) {
+  Tokens(std::string_view text, const CommentSyntax& comments)
+      : text_(text),
+        comments_(comments),
+        opening_(comments.opening + "---"),
+        closing_("---" + comments.closing) {
     while (at_ < text_.size()) step();
   }
   std::vector<Token> all;
@@ -52,12 +56,14 @@ class Tokens {
     const char c = text_[at_];
     if (std::isspace(static_cast<unsigned char>(c)) != 0) {
       ++at_;
-    } else if (follows("/*---") || follows("---*/")) {
-      at_ += 5;
-    } else if (follows("//")) {
+    } else if (follows(opening_)) {
+      at_ += opening_.size();
+    } else if (follows(closing_)) {
+      at_ += closing_.size();
+    } else if (follows(comments_.line)) {
       to("\n");
-    } else if (follows("/*")) {
-      to("*/");
+    } else if (follows(comments_.opening)) {
+      to(comments_.closing);
     } else if (c == '"' || c == '\'') {
       quoted(c);
     } else if (is_digit(c)) {
@@ -103,6 +109,8 @@ class Tokens {
   }
 
   std::string_view text_;
+  const CommentSyntax& comments_;
+  const std::string opening_, closing_;  // marks of a manifest
   std::size_t at_ = 0;
 };
 
@@ -236,16 +244,16 @@ class Reader {
 
 }  // namespace
 
-std::vector<std::int64_t> literals_in(std::string_view text) {
+std::vector<std::int64_t> literals_in(std::string_view text, const CommentSyntax& comments) {
   std::vector<std::int64_t> numbers;
-  for (const Token& token : Tokens(text).all)
+  for (const Token& token : Tokens(text, comments).all)
     if (token.kind == Token::Kind::number && token.value >= kLeast && token.value <= kGreatest)
       numbers.push_back(token.value);
   return numbers;
 }
 
 SourceNumbers source_numbers(const Variant& variant) {
-  const Tokens tokens(variant.source);
+  const Tokens tokens(variant.source, variant.manifest.language->comments);
   return Reader(variant, tokens.all).read();
 }
 

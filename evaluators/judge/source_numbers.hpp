@@ -26,6 +26,6 @@ struct SourceNumbers {
 inline constexpr std::size_t kMostSourceNumbers = 256;
 SourceNumbers source_numbers(const Variant&);
 // Those that stand in a piece of text, as they stand there, in their order.
-std::vector<std::int64_t> literals_in(std::string_view text);
+std::vector<std::int64_t> literals_in(std::string_view text, const CommentSyntax&);
 
 }  // namespace cultivar

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -66,7 +67,7 @@ std::string kernel_words(const KernelProfile& k, const Profile& p) {
       "    occupancy: {} blocks per multiprocessor, {} warps ({:.0f} %), limited by {}; {:.2f} waves\n",
       o.blocks, o.warps, 100.0 * o.share, words_of(o.limit), k.waves);
   if (!k.counters.empty()) {
-    for (const Counter& known : counters()) {
+    for (const CounterWords& known : words_for(p).counters) {
       const auto found = k.counters.find(known.key);
       if (found == k.counters.end() || known.key.starts_with("stall_")) continue;
       text += fmt::format("    {:<18} {:>12.6g}  {}\n", known.key, found->second, known.about);
@@ -96,6 +97,13 @@ std::string kernel_words(const KernelProfile& k, const Profile& p) {
 
 }  // namespace
 
+std::string_view words_of(OccupancyLimit limit) {
+  static constexpr std::array<std::string_view, 5> words{"the number of warps", "the number of blocks",
+                                                         "registers", "shared memory",
+                                                         "the size of one block, which does not fit"};
+  return words.at(static_cast<std::size_t>(limit));
+}
+
 std::string time_words(double us) {
   return us >= 1000.0 ? fmt::format("{:.3g} ms", us / 1000.0) : fmt::format("{:.3g} us", us);
 }
@@ -103,7 +111,7 @@ std::string time_words(double us) {
 Report explain(const Profile& profile) {
   Report report;
   report.headline = headline_of(profile);
-  for (const Rule& rule : rules())
+  for (const Rule& rule : words_for(profile).rules)
     if (auto found = rule.apply(profile)) report.findings.push_back(std::move(*found));
   std::stable_sort(report.findings.begin(), report.findings.end(),
                    [](const Finding& a, const Finding& b) { return a.weight > b.weight; });
@@ -125,7 +133,7 @@ std::vector<Change> differences(const Profile& parent, const Profile& child) {
   const auto tell = [&](std::string what, double was, double is, std::string words) {
     changes.push_back({std::move(what), was, is, std::move(words)});
   };
-  for (const Counter& known : counters()) {
+  for (const CounterWords& known : words_for(child).counters) {
     const auto was = before->counters.find(known.key), is = after->counters.find(known.key);
     if (was == before->counters.end() || is == after->counters.end() || known.key.starts_with("stall_") ||
         known.key == "duration_ns" || known.key.starts_with("cycles"))
@@ -155,7 +163,7 @@ std::vector<Change> differences(const Profile& parent, const Profile& child) {
       if (std::abs(is - was) >= 0.03)
         tell("stall_" + reason, was, is,
              fmt::format("waiting for {} ({}): {:.0f} % -> {:.0f} % of the stalls",
-                         words_of_stall(reason).about, reason, 100.0 * was, 100.0 * is));
+                         words_for(child).of_stall(reason).about, reason, 100.0 * was, 100.0 * is));
     }
   }
   const auto number = [&](const char* what, double was, double is, const char* words) {

@@ -33,7 +33,31 @@ struct Rule {
   std::string_view kind;
   std::optional<Finding> (*apply)(const Profile&);
 };
-std::span<const Rule> rules();
+inline constexpr double least_noted_share = 0.03;  // of the time, that a rule reports
+// Rules that hold for every device.
+std::optional<Finding> near_the_roof(const Profile&);
+std::optional<Finding> several_kernels(const Profile&);
+std::optional<Finding> slowed_clock(const Profile&);
+
+struct CounterWords {
+  std::string_view key;    // in reports, JSON and rules
+  std::string_view about;  // description with unit
+};
+// Describes the reason of a stall; its share of warps' time is the counter `stall_<reason>`.
+struct StallReasonWords {
+  std::string_view reason;
+  std::string_view about;   // what the warp waits for
+  std::string_view remedy;  // what usually helps; empty: unknown
+};
+// How profiles of one kind of device are explained: a column of its row.
+struct ProfileWords {
+  std::span<const Rule> rules;
+  std::span<const CounterWords> counters = {};
+  std::span<const StallReasonWords> stalls = {};
+
+  StallReasonWords of_stall(std::string_view reason) const;  // unknown: its name
+};
+const ProfileWords& words_for(const Profile&);  // of its target
 
 struct Change {
   std::string what;  // "median_us", a counter's key, "stall_long_scoreboard", "registers", ...

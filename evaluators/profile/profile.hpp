@@ -10,12 +10,23 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/profile/line_table.hpp"
-#include "evaluators/profile/metric_sets.hpp"
-#include "evaluators/profile/occupancy.hpp"
-#include "evaluators/targets/ceilings.hpp"
+#include "evaluators/devices/ceilings.hpp"
+#include "evaluators/devices/instruments.hpp"
 
 namespace cultivar {
+
+// How many blocks of a kernel fit on a multiprocessor at once, and which resource limits that number.
+enum class OccupancyLimit { warps, blocks, registers, shared_memory, does_not_fit };
+std::string_view words_of(OccupancyLimit);  // "shared memory"
+
+struct Occupancy {
+  int blocks = 0;                                       // resident per multiprocessor
+  int warps = 0;                                        // in these blocks
+  double share = 0.0;                                   // share of the warps that a multiprocessor can hold
+  OccupancyLimit limit = OccupancyLimit::does_not_fit;  // the resource that is exhausted first
+  // The number of blocks that would fit with only this limit.
+  int blocks_by_warps = 0, blocks_by_count = 0, blocks_by_registers = 0, blocks_by_shared_memory = 0;
+};
 
 struct StallCount {
   std::uint64_t samples = 0;  // samples of warps stalled for this reason

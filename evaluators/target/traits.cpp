@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluators/target/traits.hpp"
 
+#include "evaluators/target/language.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,8 +38,44 @@ Target target_of(const YamlNode& node) {
   node.fail(fmt::format("'{}' is not allowed here{}", name, known_targets_beside(name)));
 }
 
-bool is_source(const std::filesystem::path& file) {
-  return std::ranges::any_of(targets(), [&](Target t) { return file.extension() == t->extension; });
+Language find_language(std::string_view name) {
+  const auto found =
+      std::ranges::find(languages(), name, [](Language l) { return std::string_view(l->name); });
+  return found == languages().end() ? nullptr : *found;
+}
+
+bool compiles_for(Language language, Target target) {
+  return std::ranges::find(language->targets, target->name) != language->targets.end();
+}
+
+Language usual_language(Target target) {
+  return *std::ranges::find_if(languages(), [&](Language l) { return compiles_for(l, target); });
+}
+
+Language language_by_extension(const std::filesystem::path& file) {
+  const auto found =
+      std::ranges::find_if(languages(), [&](Language l) { return file.extension() == l->extension; });
+  return found == languages().end() ? nullptr : *found;
+}
+
+bool is_source_for(Target target, const std::filesystem::path& file) {
+  return std::ranges::any_of(
+      languages(), [&](Language l) { return compiles_for(l, target) && file.extension() == l->extension; });
+}
+
+std::size_t find_manifest_opening(std::string_view text) {
+  std::size_t first = std::string_view::npos;
+  for (const Language language : languages())
+    first = std::min(first, text.find(language->comments.manifest_opening()));
+  return first;
+}
+
+const CommentSyntax& comments_in(std::string_view text) {
+  const std::size_t first = find_manifest_opening(text);
+  for (const Language language : languages())
+    if (first != text.npos && text.substr(first).starts_with(language->comments.manifest_opening()))
+      return language->comments;
+  return languages().front()->comments;
 }
 
 std::string worker_program(Target target) {
@@ -45,7 +83,7 @@ std::string worker_program(Target target) {
 }
 
 std::string architecture_of(Target target, const Facts& facts) {
-  return target->architecture_of == nullptr ? std::string() : target->architecture_of(facts);
+  return target->architectures == nullptr ? std::string() : target->architectures->of(facts);
 }
 
 const LaunchKey* launch_key(Target target, std::string_view name) {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "evaluators/check/oracle.hpp"
-#include "evaluators/targets/target.hpp"
+#include "evaluators/devices/device.hpp"
 #include "evaluators/timing/drawn_values.hpp"
 #include "evaluators/timing/stretches.hpp"
 

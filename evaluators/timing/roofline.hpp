@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/targets/target.hpp"
+#include "evaluators/devices/device.hpp"
 #include "evaluators/task/task.hpp"
 
 namespace cultivar {

@@ -25,19 +25,6 @@ struct Wrong {
   std::string path, message;
 };
 
-// Names become macros of the variant's source; a macro named `int` would only be reported by the compiler.
-bool is_cpp_keyword(std::string_view name) {
-  constexpr std::string_view keywords =
-      " alignas alignof asm auto bool break case catch char class concept const const_cast constexpr "
-      "continue "
-      "decltype default delete do double else enum explicit export extern false float for friend goto if "
-      "inline int long mutable namespace new noexcept nullptr operator private protected public register "
-      "reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch "
-      "template this throw true try typedef typeid typename union unsigned using virtual void volatile "
-      "while ";
-  return keywords.find(fmt::format(" {} ", name)) != std::string_view::npos;
-}
-
 class Checker {
  public:
   Checker(const Manifest& manifest, const Task& task, std::string_view code)
@@ -83,8 +70,9 @@ class Checker {
       fail(path, fmt::format("the name '{}' is reserved for the compiler, and names become macros (choose "
                              "one without a leading _)",
                              name));
-    if (is_cpp_keyword(name))
-      fail(path, fmt::format("the name '{}' is a C++ keyword (choose another)", name));
+    // Names become macros of the source; a macro named `int` would only be reported by the compiler.
+    if (const Language language = manifest_.language; language->reserves(name))
+      fail(path, fmt::format("the name '{}' is a {} keyword (choose another)", name, language->title));
     if (manifest_.target->thread_arguments && (name == "thread" || name == "threads"))
       fail(path, fmt::format("the name '{}' is a built-in argument (choose another)", name));
     const auto [at, fresh] = taken_.emplace(name, what);
@@ -204,7 +192,7 @@ class Checker {
     if (!code_.empty() && !defines(launch.kernel))
       fail(path + ".kernel",
            fmt::format("the source does not mention '{}' (define it as {}, or correct the name)",
-                       launch.kernel, manifest_.target->definition));
+                       launch.kernel, manifest_.language->definition));
     if (launch.when)
       resolve(path + ".when", *launch.when, numbers_, "`when` and `repeat` may not use `step`");
     if (launch.repeat) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "evaluators/variant/manifest_text.hpp"
 #include "evaluators/variant/source_files.hpp"
 #include "evaluators/variant/variant.hpp"
 
@@ -150,6 +151,16 @@ Variant load_variant(const fs::path& file, const Task& task, Configuration confi
   const std::string source = read_source(file, task.folder);
   auto variant = make_variant(source, task, std::move(configuration));
   if (!variant) refuse(file, task.folder, source, variant.error());
+  // Others would take it for what its name says.
+  const Language own = variant->manifest.language, by_name = language_by_extension(file);
+  if (by_name != nullptr && by_name != own)
+    refuse(file, task.folder, source,
+           {line_of(source, "target"),
+            fmt::format("the manifest is of {}, but a file *{} is {} (rename it to *{}{})", own->title,
+                        by_name->extension, by_name->title, own->extension,
+                        compiles_for(by_name, variant->manifest.target)
+                            ? fmt::format(", or write `language: {}`", name_of(by_name))
+                            : "")});
   return *std::move(variant);
 }
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "evaluators/expression/expression.hpp"
-#include "evaluators/target/traits.hpp"
+#include "evaluators/target/language.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/tunables.hpp"
 
@@ -63,6 +63,7 @@ struct Manifest {
   std::string name, task, about;
   std::string license;  // an SPDX expression; empty: not stated
   Target target = usual_target();
+  Language language = usual_language(usual_target());
   std::optional<Expression> requires_;  // the workloads it claims, over dimensions, parameters and dtype
   std::vector<Tunable> tunables;
   std::vector<Expression> constraints;
@@ -85,9 +86,11 @@ struct ManifestError {
   std::string text() const { return line > 0 ? "line " + std::to_string(line) + ": " + message : message; }
 };
 
-// Reads the `/*--- cultivar ... ---*/` comment at the start of a source.
-// Returns errors as values, because a bad candidate is not an exception. Sources are at most 1 MiB.
+// Reads the `/*--- cultivar ... ---*/` comment at the start of a source, in the comment syntax of its
+// language. Returns errors as values, because a bad candidate is not an exception. Sources are at most 1 MiB.
 tl::expected<Manifest, ManifestError> parse_manifest(std::string_view source);
+// The language of a source; `otherwise`: where its manifest cannot be read.
+Language language_of(std::string_view source, Language otherwise = languages().front());
 // Checks that every name resolves against the task, every default is legal, and every name in an expression
 // is known.
 tl::expected<void, ManifestError> check_manifest(const Manifest&, const Task&, std::string_view source);

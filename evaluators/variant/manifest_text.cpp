@@ -12,21 +12,19 @@
 namespace cultivar {
 namespace {
 
-constexpr std::string_view manifest_opening = "/*--- cultivar";
-constexpr std::string_view manifest_closing = "---*/";
-
 int line_at(std::string_view text, std::size_t position) {
   return 1 + static_cast<int>(
                  std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(position), '\n'));
 }
 
-// Blank lines and // comments may precede the manifest; returns the position of the first other text.
-std::size_t after_preamble(std::string_view source) {
+// Blank lines and comments of one line may precede the manifest; returns the position of the first other
+// text.
+std::size_t after_preamble(std::string_view source, std::string_view comment) {
   std::size_t at = source.starts_with("\xef\xbb\xbf") ? 3 : 0;
   while (at < source.size()) {
     if (std::string_view(" \t\r\n").find(source[at]) != std::string_view::npos) {
       ++at;
-    } else if (source.substr(at).starts_with("//")) {
+    } else if (source.substr(at).starts_with(comment)) {
       at = std::min(source.find('\n', at), source.size());
     } else {
       break;
@@ -64,7 +62,10 @@ tl::expected<ManifestText, ManifestError> find_manifest(std::string_view source)
     return wrong(0, "the source contains a zero byte (save it as text)");
   if (const auto bad = first_that_is_not_utf8(source))
     return wrong(line_at(source, *bad), "a character is not valid UTF-8 (save the file as UTF-8)");
-  const std::size_t begin = after_preamble(source);
+  const CommentSyntax& comments = comments_in(source);
+  const std::string manifest_opening = comments.manifest_opening();
+  const std::string manifest_closing = comments.manifest_closing();
+  const std::size_t begin = after_preamble(source, comments.line);
   if (!source.substr(begin).starts_with(manifest_opening)) {
     if (const std::size_t later = source.find(manifest_opening); later != std::string_view::npos)
       return wrong(line_at(source, later),
@@ -89,13 +90,14 @@ tl::expected<ManifestText, ManifestError> find_manifest(std::string_view source)
   if (rest.find_first_not_of(" \t\r") != std::string_view::npos)
     return wrong(line_at(source, begin),
                  fmt::format("the line of the opening marker must be exactly '{}'", manifest_opening));
-  // Inside a comment the compiler does not recognize strings: everything after the first */ is code.
-  const std::size_t early = source.find("*/", begin);
+  // Inside a comment the compiler does not recognize strings: everything after the first end is code.
+  const std::string& closing = comments.closing;
+  const std::size_t early = source.find(closing, begin + comments.opening.size());
   if (early < end)
     return wrong(line_at(source, early),
-                 fmt::format("'*/' ends the manifest comment before its '{}' (write it with "
-                             "a blank, '* /', even inside strings)",
-                             manifest_closing));
+                 fmt::format("'{0}' ends the manifest comment before its '{1}' (write it with "
+                             "a blank, '{2} {3}', even inside strings)",
+                             closing, manifest_closing, closing.substr(0, 1), closing.substr(1)));
   const std::string_view before = source.substr(0, end);
   if (before.substr(before.rfind('\n') + 1).find_first_not_of(" \t") != std::string_view::npos)
     return wrong(line_at(source, end),
@@ -103,7 +105,7 @@ tl::expected<ManifestText, ManifestError> find_manifest(std::string_view source)
                              "not in a string)",
                              manifest_closing));
   return ManifestText{source.substr(yaml + 1, end - yaml - 1), line_at(source, yaml + 1),
-                      source.substr(end + manifest_closing.size())};
+                      source.substr(end + manifest_closing.size()), comments};
 }
 
 YamlNode manifest_tree(const ManifestText& text) {

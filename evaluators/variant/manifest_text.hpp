@@ -14,6 +14,7 @@ struct ManifestText {
   std::string_view yaml;
   int first_line = 1;     // line of the source where the YAML starts
   std::string_view code;  // everything after the comment
+  CommentSyntax comments = {};
 };
 
 tl::expected<ManifestText, ManifestError> find_manifest(std::string_view source);

@@ -8,6 +8,7 @@
 
 #include "evaluators/variant/manifest_text.hpp"
 #include "evaluators/variant/source_files.hpp"
+#include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
 namespace {
@@ -192,12 +193,34 @@ KernelLaunch launch_of(const YamlNode& node, Target target) {
   return launch;
 }
 
-Manifest manifest_of(const YamlNode& root) {
+// The key `language`, or the usual one of the target. `found`: the comments in which the manifest stands.
+Language language_in(YamlMap& map, Target target, const CommentSyntax& found) {
+  Language language = usual_language(target);
+  const auto key = map.optional("language");
+  if (key) {
+    std::vector<std::string> names;
+    for (const Language each : languages())
+      if (compiles_for(each, target)) names.push_back(name_of(each));
+    language = find_language(key->string());
+    if (language == nullptr || !compiles_for(language, target))
+      key->fail(fmt::format("'{}' is not a language for target {}{}", key->string(), name_of(target),
+                            did_you_mean(key->string(), names)));
+  }
+  if (language->comments != found)
+    map.require("target").fail(
+        fmt::format("a manifest in {} begins with '{}' and ends with '{}'{}", language->title,
+                    language->comments.manifest_opening(), language->comments.manifest_closing(),
+                    key ? "" : " (or name the language of this file with the key `language`)"));
+  return language;
+}
+
+Manifest manifest_of(const YamlNode& root, const CommentSyntax& found) {
   Manifest manifest;
   YamlMap map = root.map();
   manifest.name = map.require("name").identifier();
   manifest.task = map.require("task").identifier();
   manifest.target = target_of(map.require("target"));
+  manifest.language = language_in(map, manifest.target, found);
   if (const auto v = map.optional("about")) manifest.about = v->prose();
   if (const auto v = map.optional("license")) manifest.license = license_of(*v);
   if (const auto v = map.optional("requires")) manifest.requires_ = expression_of(*v);
@@ -214,7 +237,9 @@ Manifest manifest_of(const YamlNode& root) {
   each(
       "tunables", [&](const auto& name, const auto& v) { manifest.tunables.push_back(tunable_of(name, v)); },
       most_tunables);
-  if (const auto v = map.optional("headers"))
+  if (const auto v = map.optional("headers"); v && !manifest.language->headers)
+    v->fail(fmt::format("a source in {} has no headers (remove it)", manifest.language->title));
+  else if (v)
     for (const YamlNode& item : v->items()) {
       const std::string name = item.string();
       if (const std::string trouble = header_name_trouble(name); !trouble.empty())
@@ -237,10 +262,10 @@ Manifest manifest_of(const YamlNode& root) {
   each("let", [&](const auto& name, const auto& v) { manifest.let.emplace_back(name, expression_of(v)); });
   each("workspace",
        [&](const auto& name, const auto& v) { manifest.workspace.push_back(workspace_of(name, v)); });
-  if (const auto v = map.optional("tensor_maps"); v && !manifest.target->tensor_maps) {
+  if (const auto v = map.optional("tensor_maps"); v && manifest.target->plan_tensor_map == nullptr) {
     std::vector<std::string> others;
     for (const Target other : targets())
-      if (other->tensor_maps) others.push_back(name_of(other));
+      if (other->plan_tensor_map != nullptr) others.push_back(name_of(other));
     refuse_for(manifest.target, *v, fmt::format("{}", fmt::join(others, ", ")));
   }
   each("tensor_maps",
@@ -261,11 +286,16 @@ const std::vector<Expression>& KernelLaunch::values(std::string_view key) const 
   return found == keys.end() ? none : found->second;
 }
 
+Language language_of(std::string_view source, Language otherwise) {
+  const auto manifest = parse_manifest(source);
+  return manifest ? manifest->language : otherwise;
+}
+
 tl::expected<Manifest, ManifestError> parse_manifest(std::string_view source) {
   const auto text = find_manifest(source);
   if (!text) return tl::make_unexpected(text.error());
   try {
-    return manifest_of(manifest_tree(*text));
+    return manifest_of(manifest_tree(*text), text->comments);
   } catch (const YamlError& error) {
     return tl::make_unexpected(ManifestError{error.line(), error.message()});
   }

@@ -14,41 +14,6 @@ namespace {
 
 constexpr std::size_t most_planned_kernels = 64;
 
-// A number as a C++ literal of exactly that type.
-std::string literal(Dtype type, double value) {
-  if (!is_floating(type)) return fmt::format("{}", static_cast<std::int64_t>(value));
-  if (type == Dtype::f64) {
-    std::string text = fmt::format("{}", value);
-    return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
-  }
-  std::string text = fmt::format("{}", static_cast<float>(round_to(type, value)));
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text + "f";
-}
-
-std::string_view type_macro(Target target, Dtype dtype) {
-  // In the order of Dtype; two differ between targets.
-  static constexpr std::array<std::string_view, dtype_count> names{"double",
-                                                                   "float",
-                                                                   "",
-                                                                   "",
-                                                                   "long long",
-                                                                   "int",
-                                                                   "short",
-                                                                   "signed char",
-                                                                   "unsigned long long",
-                                                                   "unsigned",
-                                                                   "unsigned short",
-                                                                   "unsigned char",
-                                                                   "",
-                                                                   ""};
-  if (dtype == Dtype::f16) return target->f16;
-  if (dtype == Dtype::bf16) return target->bf16;
-  if (dtype == Dtype::e4m3) return target->e4m3;
-  if (dtype == Dtype::e5m2) return target->e5m2;
-  return names[static_cast<std::size_t>(dtype)];
-}
-
 class Planner {
  public:
   Planner(const Variant& variant, const Task& task, const Workload& workload, Bindings scope)
@@ -102,9 +67,9 @@ class Planner {
     if (buffer < 0 || (tensor == nullptr && !spec.dtype))
       return fail("tensor_maps." + spec.name,
                   "names neither a tensor of the task nor a workspace with a dtype");
-    Expected<PlannedTensorMap> map =
-        plan_tensor_map(spec, buffer, tensor != nullptr ? task_.dtype(*tensor, workload_) : *spec.dtype,
-                        plan_.buffers[static_cast<std::size_t>(buffer)].bytes, scope_);
+    Expected<PlannedTensorMap> map = manifest_.target->plan_tensor_map(
+        spec, buffer, tensor != nullptr ? task_.dtype(*tensor, workload_) : *spec.dtype,
+        plan_.buffers[static_cast<std::size_t>(buffer)].bytes, scope_);
     if (!map) {
       if (error_.empty()) error_ = fmt::format("{} (workload {})", map.error().message, workload_.name);
       return;
@@ -281,6 +246,7 @@ Bindings device_free_numbers(const Variant& variant, const Task& task, const Wor
 }
 
 std::vector<std::string> macros(const Variant& variant, const Task& task, const Workload& workload) {
+  const Language language = variant.manifest.language;
   std::vector<std::string> result;
   for (const Tunable& tunable : variant.manifest.tunables) {
     const auto found = variant.configuration.find(tunable.name);
@@ -298,7 +264,7 @@ std::vector<std::string> macros(const Variant& variant, const Task& task, const 
       std::string upper(name_of(workload.dtype));
       std::transform(upper.begin(), upper.end(), upper.begin(),
                      [](char c) { return c >= 'a' && c <= 'z' ? char(c - 32) : c; });
-      result.push_back(fmt::format("DTYPE={}", type_macro(variant.manifest.target, workload.dtype)));
+      result.push_back(fmt::format("DTYPE={}", language->types.at(static_cast<std::size_t>(workload.dtype))));
       result.push_back(fmt::format("DTYPE_{}=1", upper));
       continue;
     }
@@ -309,7 +275,7 @@ std::vector<std::string> macros(const Variant& variant, const Task& task, const 
     Dtype type = value == std::floor(value) ? Dtype::i64 : Dtype::f64;
     for (const Parameter& p : task.parameters)
       if (p.name == name) type = p.type;
-    result.push_back(fmt::format("{}={}", name, literal(type, value)));
+    result.push_back(fmt::format("{}={}", name, language->literal(type, value)));
   }
   std::sort(result.begin(), result.end());
   return result;

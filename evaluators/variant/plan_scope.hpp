@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers available to a variant's expressions. Private to this folder.
+// The numbers available to a variant's expressions. For who plans.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,9 +19,5 @@ std::string said(const std::string& expression, Number value) {
   const std::string number = fmt::format("{}", value);
   return expression == number ? number : fmt::format("'{}' is {}", expression, number);
 }
-
-// Evaluates every expression of a tensor map and checks the rules of cuTensorMapEncodeTiled.
-Expected<PlannedTensorMap> plan_tensor_map(const TensorMapSpec&, int buffer, Dtype, std::size_t buffer_bytes,
-                                           const Bindings&);
 
 }  // namespace cultivar

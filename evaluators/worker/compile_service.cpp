@@ -205,15 +205,14 @@ tl::expected<Compiled, Evaluation> CompileService::compile(const Variant& varian
   for (const Workload& w : drawn) assignments.push_back(macros(variant, state_->task, w));
   auto compiled = state_->compile(variant, assignments, breadth == Breadth::confirming);
   if (compiled) compiled->drawn = std::move(drawn);
-  const Target target = state_->options.target;
-  if (!compiled || target->check_binary == nullptr) return compiled;
+  const Architectures* const known = state_->options.target->architectures;
+  if (!compiled || known == nullptr) return compiled;
   // Reject what no card could launch, without waiting for a card.
   const std::string architecture =
-      state_->options.architecture.empty() ? target->usual_architecture : state_->options.architecture;
+      state_->options.architecture.empty() ? known->usual : state_->options.architecture;
   for (const Workload& w : workloads)
     if (const Binary* binary = compiled->binary(macros(variant, state_->task, w)))
-      if (const auto legal = target->check_binary(binary->path, variant, state_->task, w, architecture);
-          !legal)
+      if (const auto legal = known->check(binary->path, variant, state_->task, w, architecture); !legal)
         return tl::make_unexpected(rejection(Stage::screen, "no card can launch the variant on " + w.name,
                                              legal.error().message + "\n"));
   return compiled;

@@ -13,7 +13,7 @@
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/protocol.hpp"
-#include "evaluators/worker/sanitizing.hpp"
+#include "evaluators/worker/second_look.hpp"
 
 namespace cultivar {
 namespace {
@@ -37,7 +37,7 @@ void last_words_of(const Profile& failed, Profile& into) {
 struct DeviceService::State {
   explicit State(ServiceOptions given)
       : options(std::move(given)), task(load_task(options.task_folder)), link(options, "measure") {
-    if (options.target->compute_sanitizer) sanitizing.emplace(options);
+    if (options.target->second_look != nullptr) second_look = options.target->second_look(options);
   }
 
   // At most two attempts: a worker that was killed from outside proves nothing about the candidate. A worker
@@ -141,7 +141,7 @@ struct DeviceService::State {
   ServiceOptions options;
   Task task;
   WorkerLink link;
-  std::optional<Sanitizing> sanitizing;
+  std::unique_ptr<SecondLook> second_look;
   int served = 0;
   std::optional<DeviceInfo> expected;  // the kind of device, if a launcher chooses it
   int asked = 0;                       // the process ID of the worker whose device was compared
@@ -178,10 +178,10 @@ Expected<void> DeviceService::open(const DeviceInfo& expected) {
 }
 
 // Errors that no output reveals; a best must be free of them.
-void DeviceService::sanitize(const EvaluateRequest& request, Evaluation& evaluation,
-                             const std::function<void(const std::string&)>& progress) {
-  if (!state_->sanitizing) return;
-  SanitizerOutcome outcome = state_->sanitizing->run(request.variant, request.workloads, progress);
+void DeviceService::look_again(const EvaluateRequest& request, Evaluation& evaluation,
+                               const std::function<void(const std::string&)>& progress) {
+  if (!state_->second_look) return;
+  SecondLook::Outcome outcome = state_->second_look->run(request.variant, request.workloads, progress);
   if (!outcome.note.empty()) evaluation.diagnostics += fmt::format("not sanitized: {}\n", outcome.note);
   if (!outcome.rejection) return;
   evaluation.verdict = Evaluation::Verdict::rejected;
@@ -194,7 +194,7 @@ void DeviceService::sanitize(const EvaluateRequest& request, Evaluation& evaluat
 Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, const Progress& progress) {
   if (request.stop_after == Stage::confirm) {
     state_->link.stop();  // start a new process
-    if (state_->sanitizing) state_->sanitizing->prepare();
+    if (state_->second_look) state_->second_look->prepare();
   }
   bool lost = false;
   EvaluateRequest asked = request;
@@ -214,7 +214,7 @@ Expected<Evaluation> DeviceService::evaluate(const EvaluateRequest& request, con
       for (ContenderTrouble& trouble : left_out) evaluation.add(std::move(trouble));
       evaluation.worker_lost = lost;
       if (request.stop_after == Stage::confirm && evaluation.measured())
-        sanitize(request, evaluation, progress);
+        look_again(request, evaluation, progress);
       return evaluation;
     } catch (const nlohmann::json::exception& e) {
       return failure("protocol", fmt::format("the worker's evaluation is malformed: {}", said_shortly(e)));
@@ -342,7 +342,7 @@ Expected<ProfilePartial> DeviceService::profile(const ProfileRequest& request, c
 
 void DeviceService::interrupt() {
   state_->link.interrupt();
-  if (state_->sanitizing) state_->sanitizing->interrupt();
+  if (state_->second_look) state_->second_look->interrupt();
 }
 
 }  // namespace cultivar

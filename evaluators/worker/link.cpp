@@ -15,7 +15,6 @@
 #include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/shell_words.hpp"
-#include "evaluators/worker/hello.hpp"
 #include "evaluators/worker/protocol.hpp"
 
 namespace cultivar {

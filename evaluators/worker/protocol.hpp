@@ -24,6 +24,13 @@
 
 namespace cultivar {
 
+inline constexpr int protocol_version = 6;
+
+// {"cultivar": version, "worker": name}.
+nlohmann::json hello(std::string_view worker);
+// An Error names both versions.
+Expected<void> check_hello(const nlohmann::json&, std::string_view worker);
+
 void to_json(nlohmann::json&, const Error&);
 void from_json(const nlohmann::json&, Error&);
 void to_json(nlohmann::json&, const Workload&);

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -19,13 +20,13 @@
 #include "evaluators/judge/duel.hpp"
 #include "evaluators/judge/profiling.hpp"
 #include "evaluators/judge/stages.hpp"
+#include "evaluators/languages/compiler.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/cores.hpp"
 #include "evaluators/system/frame.hpp"
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/worker/contender_trial.hpp"
-#include "evaluators/worker/hello.hpp"
 #include "evaluators/worker/protocol.hpp"
 
 namespace cultivar {
@@ -47,8 +48,8 @@ bool compares(const Json& request) {
 
 class Worker {
  public:
-  Worker(const WorkerParts& parts, bool measures, int device)
-      : parts_(parts), measures_(measures), device_number_(device), frames_(frames_over_stdio()) {}
+  Worker(Target target, bool measures, int device)
+      : target_(target), measures_(measures), device_number_(device), frames_(frames_over_stdio()) {}
 
   int run() {
     if (!frames_.write(hello(program_), deadline_in(kAnswerSeconds))) return 1;
@@ -138,10 +139,10 @@ class Worker {
     contenders_.cache = cache_;
     request.at("architecture").get_to(architecture_);
     if (!measures_) {
-      compiler_ = parts_.compiler({*task_, cache_, architecture_});
+      compiler_for(usual_language(target_));
       return {{"answer", Json::object()}};
     }
-    device_ = parts_.device(cache_, device_number_);
+    device_ = target_->open(cache_, device_number_);
     device_->while_waiting([this] { announce(last_said()); });  // repeats the last progress as a sign of life
     const auto step = [this](const std::string& text) { progress({{}, {}, "the oracle: " + text}); };
     const int cores = cores_of(device_->facts());
@@ -149,33 +150,38 @@ class Worker {
     Expected<TaskReference> oracle = open_reference(*task_, cache_, contenders_.python);
     if (!oracle) return trouble(oracle.error());
     oracle_ = std::move(*oracle);
-    if (auto fit = check_controls(*task_, *oracle_, parts_.target, cores, step); !fit)
-      return trouble(fit.error());
+    if (auto fit = check_controls(*task_, *oracle_, target_, cores, step); !fit) return trouble(fit.error());
     return {{"answer", Json::object()}};
   }
 
   Json device_info() {
-    return {{"answer", DeviceInfo{device_->description(), device_->isolation(), device_->weakness(),
-                                  device_->facts(), device_->ceilings(), device_->model()}}};
+    DeviceInfo info = device_->info();
+    info.ceilings = device_->ceilings();
+    return {{"answer", info}};
+  }
+  Compiler& compiler_for(Language language) {
+    std::unique_ptr<Compiler>& compiler = compilers_[language];
+    if (!compiler) compiler = language->open({*task_, cache_, architecture_});
+    return *compiler;
   }
   Json compiler_info() {
+    const CompilerInfo info = compiler_for(usual_language(target_)).info();
     return {{"answer",
-             {{"identity", compiler_->identity()},
-              {"isolation", compiler_->isolation()},
-              {"weakness", compiler_->weakness()}}}};
+             {{"identity", info.identity}, {"isolation", info.isolation}, {"weakness", info.weakness}}}};
   }
 
   Json compile(const Json& request) {
     const Variant variant = protocol::variant(request.at("variant"), *task_);
+    Compiler& compiler = compiler_for(variant.manifest.language);
     if (request.value("check_build", false)) {
       const auto build =
-          compiler_->compile_check_build(variant, request.at("macros").get<std::vector<std::string>>(),
-                                         request.at("deadline_s").get<double>());
+          compiler.compile_check_build(variant, request.at("macros").get<std::vector<std::string>>(),
+                                       request.at("deadline_s").get<double>());
       if (!build) return trouble(build.error());
       return {{"answer", {{"binary", *build}}}};
     }
-    const auto binary = compiler_->compile(variant, request.at("macros").get<std::vector<std::string>>(),
-                                           request.at("deadline_s").get<double>());
+    const auto binary = compiler.compile(variant, request.at("macros").get<std::vector<std::string>>(),
+                                         request.at("deadline_s").get<double>());
     if (!binary) return {{"answer", {{"failure", binary.error()}}}};
     return {{"answer", {{"binary", *binary}}}};
   }
@@ -214,8 +220,8 @@ class Worker {
     (void)frames_.write({{"progress", last_said_}}, deadline_in(kAnswerSeconds));
   }
 
-  const WorkerParts& parts_;
-  std::string program_ = worker_program(parts_.target);
+  Target target_;
+  std::string program_ = worker_program(target_);
   bool measures_;
   int device_number_;
   FrameStream frames_;
@@ -224,7 +230,7 @@ class Worker {
   std::string architecture_;
   double run_deadline_s_ = 10.0;
   ContenderSettings contenders_;
-  std::unique_ptr<Compiler> compiler_;
+  std::map<Language, std::unique_ptr<Compiler>> compilers_;
   std::unique_ptr<Device> device_;
   std::optional<TaskReference> oracle_;
   std::shared_ptr<TimingStock> stock_ = std::make_shared<TimingStock>();
@@ -235,10 +241,10 @@ class Worker {
 
 }  // namespace
 
-int serve(const WorkerParts& parts, int argc, char** argv) {
+int serve(Target target, int argc, char** argv) {
   notice_stops();
   const std::string role = argc > 1 ? argv[1] : "";
-  if (role == "contender" && argc == 4) return contender_trial(argv[2], argv[3], parts.target);
+  if (role == "contender" && argc == 4) return contender_trial(argv[2], argv[3], target);
   int device = 0, cores = 0;
   bool good = role == "compile" ? argc == 2 : role == "measure" && argc % 2 == 0;
   for (int i = 2; good && i < argc; i += 2) {
@@ -253,7 +259,7 @@ int serve(const WorkerParts& parts, int argc, char** argv) {
                "usage: {0} compile\n       {0} measure [--device N] [--cores N]\n"
                "       {0} contender LIBRARY TASK_FOLDER\nStarted by cultivar, which "
                "communicates over stdin and stdout; not for manual use.\n",
-               worker_program(parts.target));
+               worker_program(target));
     return 2;
   }
   const rlimit no_core{0, 0};
@@ -262,8 +268,8 @@ int serve(const WorkerParts& parts, int argc, char** argv) {
   if (cores > 0) stay_on_cores(cores);
   // Beside a separate device all workers run at once: one that times must not wait for a core, and a compiler
   // may. Without permission to raise the priority, some samples do not count.
-  if (!parts.target->on_host) ::setpriority(PRIO_PROCESS, 0, role == "compile" ? 10 : -5);
-  return Worker(parts, role == "measure", device).run();
+  if (!target->on_host) ::setpriority(PRIO_PROCESS, 0, role == "compile" ? 10 : -5);
+  return Worker(target, role == "measure", device).run();
 }
 
 }  // namespace cultivar

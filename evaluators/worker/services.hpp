@@ -73,7 +73,7 @@ class DeviceService {
   Expected<void> open(const DeviceInfo& expected);
   // The device on which the last worker ran that was stopped for being of another kind, until one is right.
   const std::optional<DeviceInfo>& unlike() const;
-  // On an NVIDIA GPU a confirmation ends with compute-sanitizer's memcheck and racecheck, if it is installed.
+  // A confirmation ends with the device's second look, if it has one (second_look.hpp).
   // Never throws because of a candidate: crashes, hangs and forged results are returned as rejections. An
   // Error means that no worker could be started (program missing, launcher failed).
   Expected<Evaluation> evaluate(const EvaluateRequest&,
@@ -88,7 +88,8 @@ class DeviceService {
   void interrupt();
 
  private:
-  void sanitize(const EvaluateRequest&, Evaluation&, const std::function<void(const std::string&)>& progress);
+  void look_again(const EvaluateRequest&, Evaluation&,
+                  const std::function<void(const std::string&)>& progress);
   struct State;
   std::unique_ptr<State> state_;
 };

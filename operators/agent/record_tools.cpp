@@ -74,7 +74,8 @@ std::string part_of(const std::string& source, std::size_t from, std::size_t cou
   std::string words;
   if (begin > 0 || end < source.size()) words = fmt::format("Lines {} to {} of {}", line, last - 1, total);
   if (end < source.size()) words += fmt::format("; continue with from_line={}", last);
-  return words + (words.empty() ? "" : ".\n") + fenced(source.substr(begin, end - begin), "cpp");
+  return words + (words.empty() ? "" : ".\n") +
+         fenced(source.substr(begin, end - begin), language_of(source)->fence);
 }
 
 }  // namespace

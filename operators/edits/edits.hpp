@@ -34,9 +34,9 @@ using Edit = std::variant<WholeSource, Blocks>;
 //   replacement lines
 //   >>>>>>> REPLACE
 //
-// A complete source is a fenced block of code with a manifest ("/*--- cultivar"); the last such block counts,
-// so that a model may write drafts first. Refused: neither, both, a block that is not closed, more than
-// `max_bytes`.
+// A complete source is a fenced block of code with a manifest (such as "/*--- cultivar"); the last such block
+// counts, so that a model may write drafts first. Refused: neither, both, a block that is not closed, more
+// than `max_bytes`.
 tl::expected<Edit, EditRefusal> find_edit(std::string_view answer,
                                           std::size_t max_bytes = std::size_t{1} << 20);
 

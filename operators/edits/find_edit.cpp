@@ -4,14 +4,16 @@
 #include <optional>
 
 #include "evaluators/system/lines.hpp"
+#include "evaluators/target/language.hpp"
 #include "operators/edits/edits.hpp"
 #include "operators/edits/lines.hpp"
 
 namespace cultivar {
 namespace {
 
-constexpr std::string_view manifest_mark = "/*--- cultivar";
-
+bool has_manifest(const std::optional<std::string>& text) {
+  return text && find_manifest_opening(*text) != std::string::npos;
+}
 bool is_marker(std::string_view line, char sign, std::string_view word) {
   const std::string_view text = trimmed_end(line);
   const std::size_t signs = text.find_first_not_of(sign);
@@ -59,7 +61,7 @@ tl::expected<Edit, EditRefusal> find_edit(std::string_view answer, std::size_t m
       (in == In::search ? blocks.back().search : blocks.back().replace) += line;
       if (!line.ends_with('\n')) (in == In::search ? blocks.back().search : blocks.back().replace) += '\n';
     } else if (is_fence(line)) {
-      if (fenced && fenced->find(manifest_mark) != std::string::npos) whole = WholeSource{std::move(*fenced)};
+      if (has_manifest(fenced)) whole = WholeSource{std::move(*fenced)};
       fenced = fenced ? std::nullopt : std::optional<std::string>("");
     } else if (fenced) {
       *fenced += line;
@@ -70,7 +72,7 @@ tl::expected<Edit, EditRefusal> find_edit(std::string_view answer, std::size_t m
         fmt::format("The block that starts in line {} of your answer is not closed: it needs a line "
                     "'=======' and a line '>>>>>>> REPLACE'. Was the answer cut off?",
                     blocks.back().line));
-  if (fenced && fenced->find(manifest_mark) != std::string::npos)
+  if (has_manifest(fenced))
     return refuse_answer(
         "The code block with the complete source is not closed by ```. Was the answer cut off?");
   if (whole && !blocks.empty())
@@ -80,11 +82,12 @@ tl::expected<Edit, EditRefusal> find_edit(std::string_view answer, std::size_t m
   if (!blocks.empty()) return blocks;
   // Some models send only the file, without a fence.
   if (const std::size_t at = answer.find_first_not_of(" \t\r\n");
-      at != std::string_view::npos && answer.substr(at).starts_with(manifest_mark))
+      at != std::string_view::npos && at == find_manifest_opening(answer))
     return WholeSource{std::string(answer.substr(at))};
-  return refuse_answer(
+  return refuse_answer(fmt::format(
       "The answer has no edit. Send SEARCH/REPLACE blocks (<<<<<<< SEARCH, =======, >>>>>>> REPLACE), or the "
-      "complete source, starting with its manifest (/*--- cultivar), between two lines of ```.");
+      "complete source, starting with its manifest ({}), between two lines of ```.",
+      languages().front()->comments.manifest_opening()));
 }
 
 }  // namespace cultivar

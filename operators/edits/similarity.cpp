@@ -6,12 +6,11 @@
 #include <iterator>
 
 #include "evaluators/system/lines.hpp"
+#include "evaluators/target/language.hpp"
 
 namespace cultivar {
 
 namespace {
-
-constexpr std::string_view kManifest = "/*--- cultivar", kManifestEnd = "---*/";
 
 bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
@@ -19,19 +18,21 @@ bool is_word(char c) {
 
 // Without comments, except the manifest; comment marks in strings stay. Newlines stay.
 std::string without_comments(std::string_view source) {
+  const CommentSyntax& comments = comments_in(source);
+  const std::string opening = comments.manifest_opening(), closing = comments.manifest_closing();
   std::string text;
   char quote = 0;
   for (std::size_t i = 0; i < source.size();) {
     const std::string_view rest = source.substr(i);
-    if (quote == 0 && rest.starts_with(kManifest)) {
-      const std::size_t end = std::min(rest.find(kManifestEnd), rest.size());
-      text += rest.substr(kManifest.size(), end < kManifest.size() ? 0 : end - kManifest.size());
-      i += std::min(rest.size(), end + kManifestEnd.size());
-    } else if (quote == 0 && rest.starts_with("//")) {
+    if (quote == 0 && rest.starts_with(opening)) {
+      const std::size_t end = std::min(rest.find(closing), rest.size());
+      text += rest.substr(opening.size(), end < opening.size() ? 0 : end - opening.size());
+      i += std::min(rest.size(), end + closing.size());
+    } else if (quote == 0 && rest.starts_with(comments.line)) {
       i += std::min(rest.find('\n'), rest.size());
-    } else if (quote == 0 && rest.starts_with("/*")) {
-      const std::size_t end = rest.find("*/", 2);
-      const std::size_t length = end == std::string_view::npos ? rest.size() : end + 2;
+    } else if (quote == 0 && rest.starts_with(comments.opening)) {
+      const std::size_t end = rest.find(comments.closing, comments.opening.size());
+      const std::size_t length = end == std::string_view::npos ? rest.size() : end + comments.closing.size();
       text.append(static_cast<std::size_t>(std::ranges::count(rest.substr(0, length), '\n')), '\n');
       i += length;
     } else {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/targets/ceilings.hpp"
+#include "evaluators/devices/ceilings.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/variant.hpp"
 #include "evaluators/verdict/evaluation.hpp"

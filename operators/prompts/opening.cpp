@@ -18,7 +18,7 @@ std::string system_text(const PromptContext& s, const PromptKit& kit, bool whole
                 kit.options().prompt_tokens)
         .text;
   return kit.named("system")
-      .render({{"format", kit.format_of(name_of(s.target)), 0},
+      .render({{"format", kit.format_of(usual_language(s.target)), 0},
                {"task", describe_task(s.task, s.workloads, s.target, false), 0},
                {"oracle", describe_oracle(s.task), 0},
                {"device", describe_device(s.device, s.facts, s.seen), 0}},
@@ -46,9 +46,9 @@ ChatRequest opening(const PromptTemplate& page, std::vector<Piece> pieces, const
     budget = room_beside(page.render(needed, 0).tokens + estimated_tokens(system), budget);
     // The complete rules of the format, if there is room: ranked before failures and notes.
     constexpr int kAfterLineage = 5;
-    pieces.push_back({"notes",
-                      "## The complete format of a kernel\n\n" + kit.format_of(name_of(context.target)),
-                      kAfterLineage, "format in full"});
+    pieces.push_back(
+        {"notes", "## The complete format of a kernel\n\n" + kit.format_of(usual_language(context.target)),
+         kAfterLineage, "format in full"});
   }
   const Prompt user = page.render(pieces, budget - estimated_tokens(system));
   if (left_out) *left_out = user.left_out;

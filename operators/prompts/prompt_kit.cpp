@@ -15,11 +15,15 @@ PromptKit::PromptKit(PromptOptions options, const std::map<std::string, std::str
     : options_(options), notes_(std::move(notes)) {
   std::vector<std::string> known;
   std::map<std::string, std::vector<std::string>> slots;  // by file name
-  for (const auto& [file, text] : prompt_templates::all) {
+  const auto add = [&](std::string_view file, std::string_view text) {
     known.emplace_back(file);
     texts_[std::string(file)] = text;
     if (auto named = slots_of(std::string(text)); !named.empty()) slots.emplace(file, std::move(named));
-  }
+  };
+  for (const auto& [file, text] : prompt_templates::all) add(file, text);
+  for (const Language language : languages())
+    if (!language->format.first.empty()) add(language->format.first, language->format.second);
+  std::ranges::sort(known);
   for (const auto& [file, text] : texts) {
     if (std::ranges::find(known, file) == known.end())
       throw InputError("there is no prompt '" + file + "'" + did_you_mean(file, known));
@@ -38,9 +42,9 @@ const std::string& PromptKit::piece(const std::string& name) const {
   return texts_.at(name + ".md");
 }
 
-const std::string& PromptKit::format_of(const std::string& target) const {
-  const auto own = texts_.find("format_" + target + ".md");
-  return own == texts_.end() ? piece("format_brief") : own->second;
+const std::string& PromptKit::format_of(Language language) const {
+  const std::string_view own = language->format.first;
+  return own.empty() ? piece("format_brief") : texts_.at(std::string(own));
 }
 
 bool PromptKit::offers_decline() const {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/target/language.hpp"
 #include "operators/knowledge/knowledge.hpp"
 #include "operators/prompts/prompt.hpp"
 
@@ -50,8 +51,8 @@ class PromptKit {
   // The text in use for every template and piece, built in or replaced.
   const std::map<std::string, std::string>& texts() const { return texts_; }
   const PromptTemplate& named(const std::string& name) const;  // "system"
-  // How a kernel for this target is written: format_TARGET, or format_brief if there is none.
-  const std::string& format_of(const std::string& target) const;
+  // How a kernel in this language is written; format_brief if the language has no text of its own.
+  const std::string& format_of(Language) const;
   // A piece: a text whose built-in version has no slots, inserted unchanged.
   const std::string& piece(const std::string& name) const;
   // The next message of a dialogue: "refused" (with the reason).

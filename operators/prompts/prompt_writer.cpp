@@ -111,7 +111,8 @@ std::string PromptWriter::kernel_text(IndividualId id, std::size_t most) const {
     source = source.substr(0, end) + fmt::format("[... {} lines omitted]\n", omitted);
   }
   return fmt::format("#{} ({}), with {}\n\n{}", id, standing_word(id),
-                     describe_configuration(member.configuration), fenced(source, s_.target->language));
+                     describe_configuration(member.configuration),
+                     fenced(source, language_of(source, usual_language(s_.target))->fence));
 }
 
 std::string PromptWriter::standing_word(IndividualId id) const {

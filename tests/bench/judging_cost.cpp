@@ -11,9 +11,9 @@
 #include <map>
 
 #include "evaluators/check/open_reference.hpp"
+#include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/judge/cascade.hpp"
 #include "evaluators/judge/drawn_checks.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/task/make_workload.hpp"
 
 using namespace cultivar;
@@ -146,13 +146,11 @@ class RightDevice : public Device {
     facts_["num_cores"] = kCores;
   }
   const Facts& facts() const override { return facts_; }
-  std::string description() const override { return "always right"; }
-  std::string model() const override { return "none"; }
+  DeviceInfo info() const override { return {"always right", "none", {}, facts_, {}, "none"}; }
   const Ceilings& ceilings() override { return ceilings_; }
-  std::string isolation() const override { return "none"; }
   bool keeps_stretches() const override { return true; }
-  tl::expected<std::unique_ptr<Session>, Fault> open(const Binary& binary, const Plan& plan,
-                                                     double) override {
+  tl::expected<std::unique_ptr<Session>, Fault> open_repeating(const Binary& binary, const Plan& plan,
+                                                               std::span<const Repetition>, double) override {
     Dtype dtype = Dtype::f32;
     for (const std::string& macro : binary.macros)
       if (macro == "DTYPE_BF16=1")

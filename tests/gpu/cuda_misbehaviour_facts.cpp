@@ -10,11 +10,11 @@
 #include <fstream>
 #include <iterator>
 
+#include "evaluators/devices/cuda/run/gpu.hpp"
+#include "evaluators/devices/cuda/run/pageable_memory.hpp"
+#include "evaluators/devices/cuda/run/program.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/secret.hpp"
-#include "evaluators/targets/cuda/gpu.hpp"
-#include "evaluators/targets/cuda/pageable_memory.hpp"
-#include "evaluators/targets/cuda/program.hpp"
 #include "gpu/gpu_bench.hpp"
 
 using namespace cultivar;
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(the_cards_memory_is_as_the_judge_assumes) {
     gpu().driver().DeviceGetAttribute(&value, which, gpu().index());
     return value;
   };
-  BOOST_TEST_MESSAGE("fate: " << device().description());
+  BOOST_TEST_MESSAGE("fate: " << device().info().description);
   BOOST_TEST_MESSAGE("fate: attributes: pageable memory access "
                      << attribute(88) << ", uses the host's page tables " << attribute(100)
                      << ", concurrent managed access " << attribute(89) << ", host register " << attribute(99)

@@ -8,9 +8,11 @@
 #include <iterator>
 #include <map>
 
+#include "evaluators/devices/cuda/code/metric_sets.hpp"
+#include "evaluators/devices/cuda/code/occupancy.hpp"
+#include "evaluators/devices/cuda/run/driver.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/targets/cuda/driver.hpp"
 #include "evaluators/worker/services.hpp"
 #include "gpu/gpu_bench.hpp"
 

@@ -2,7 +2,7 @@
 // runs alone
 // What compute-sanitizer adds to a confirmation, on a real GPU: two kernels with correct outputs that must
 // not become the best. Skipped if compute-sanitizer is not installed.
-#include "evaluators/worker/sanitizing.hpp"
+#include "evaluators/devices/cuda/sanitizing.hpp"
 
 #include <memory>
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "evaluators/devices/cuda/run/driver.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/targets/cuda/driver.hpp"
 #include "gpu/gpu_bench.hpp"
 
 using namespace cultivar;
@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(the_device_reports_its_name_and_features) {
        {"num_sms", "smem_max", "l2_bytes", "registers_max", "threads_max", "compute_capability"})
     BOOST_TEST(device().facts().at(fact) > 0.0, fact);
   const Ceilings& ceilings = device().ceilings();
-  BOOST_TEST_MESSAGE(device().description() << "; " << device().isolation());
+  BOOST_TEST_MESSAGE(device().info().description << "; " << device().info().isolation);
   BOOST_TEST_MESSAGE("ceilings: " << ceilings.flops * 1e-12 << " TFLOPS, " << ceilings.bytes_per_second * 1e-9
                                   << " GB/s, cached " << ceilings.cached_bytes_per_second * 1e-9
                                   << " GB/s, handshake " << ceilings.handshake_s * 1e6 << " us");
@@ -383,7 +383,7 @@ BOOST_AUTO_TEST_CASE(a_copy_is_timed_as_fast_as_memory_is_and_never_out_of_the_c
     if (megabytes == 256) BOOST_TEST(rate > 0.6 * bandwidth);
   }
   // By now CUPTI has recorded runs or reported why it cannot.
-  BOOST_TEST(device().isolation().find("CUPTI") == std::string::npos, device().isolation());
+  BOOST_TEST(device().info().isolation.find("CUPTI") == std::string::npos, device().info().isolation);
 }
 
 BOOST_AUTO_TEST_CASE(the_overhead_of_a_timed_run_is_reported) {

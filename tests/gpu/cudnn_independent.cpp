@@ -18,13 +18,13 @@
 #include "evaluators/check/open_reference.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/contenders/library.hpp"
+#include "evaluators/devices/cuda/run/device.hpp"
+#include "evaluators/devices/cuda/run/driver.hpp"
+#include "evaluators/devices/cuda/run/sensors.hpp"
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/secret.hpp"
-#include "evaluators/targets/cuda/device.hpp"
-#include "evaluators/targets/cuda/driver.hpp"
-#include "evaluators/targets/cuda/sensors.hpp"
 #include "support/places.hpp"
 
 using namespace cultivar;
@@ -236,7 +236,7 @@ int main(int argc, char** argv) {
     char bus[64] = "";
     (*driver)->must((*driver)->DeviceGet(&handle, 0), "finding the GPU");
     (*driver)->must((*driver)->DeviceGetPCIBusId(bus, sizeof bus, handle), "naming the GPU");
-    fmt::print("{}\n{}, {}\n", device->description(), library->name(), library->version());
+    fmt::print("{}\n{}, {}\n", device->info().description, library->name(), library->version());
     Bench bench{task, file, *library, *device, *oracle, **driver, cuda::Sensors(bus)};
 
     const double seconds = std::atof(argv[3]), start = now();

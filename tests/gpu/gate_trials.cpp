@@ -16,8 +16,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/statistics/quantiles.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/worker/services.hpp"
 #include "support/places.hpp"
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/targets/cuda/compiler.hpp"
-#include "evaluators/targets/cuda/device.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
+#include "evaluators/devices/cuda/code/known_devices.hpp"
+#include "evaluators/devices/cuda/run/device.hpp"
+#include "evaluators/languages/cuda_cpp/compiler.hpp"
 #include "evaluators/variant/variant.hpp"
 #include "support/places.hpp"
 

@@ -18,8 +18,8 @@
 #include <mutex>
 #include <thread>
 
+#include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/statistics/quantiles.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
 #include "evaluators/worker/services.hpp"
 #include "support/places.hpp"
 

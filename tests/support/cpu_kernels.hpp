@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/targets/cpu/compiler.hpp"
-#include "evaluators/targets/cpu/device.hpp"
+#include "evaluators/devices/cpu/device.hpp"
+#include "evaluators/languages/cpp/compiler.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar::cpu_test {

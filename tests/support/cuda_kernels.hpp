@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/targets/cuda/compiler.hpp"
-#include "evaluators/targets/cuda/cubin.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
-#include "evaluators/targets/cuda/toolkit.hpp"
+#include "evaluators/devices/cuda/code/cubin.hpp"
+#include "evaluators/devices/cuda/code/known_devices.hpp"
+#include "evaluators/languages/cuda_cpp/compiler.hpp"
+#include "evaluators/languages/cuda_cpp/toolkit.hpp"
 
 namespace cultivar::cuda_test {
 

@@ -5,8 +5,6 @@
 #include <boost/test/unit_test.hpp>
 
 #include "engine/cli/search_session.hpp"
-#include "evaluators/targets/cpu/traits.hpp"
-#include "evaluators/targets/cuda/traits.hpp"
 
 using namespace cultivar;
 
@@ -17,9 +15,9 @@ BOOST_AUTO_TEST_CASE(before_anything_is_known_it_claims_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(a_kernel_for_a_gpu_is_checked_where_one_is) {
-  BOOST_TEST(where_it_runs(cpu_target(), 0) == "on this or another machine");
-  BOOST_TEST(where_it_runs(cuda_target(), 1) == "on this or another machine");
-  BOOST_TEST(where_it_runs(cuda_target(), 0) == "on a machine with a GPU (none was found here)");
+  BOOST_TEST(where_it_runs(target_named("cpu"), 0) == "on this or another machine");
+  BOOST_TEST(where_it_runs(target_named("cuda"), 1) == "on this or another machine");
+  BOOST_TEST(where_it_runs(target_named("cuda"), 0) == "on a machine with a GPU (none was found here)");
 }
 
 BOOST_AUTO_TEST_CASE(a_duel_and_a_confirmation_are_named_while_they_go_on) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/export/cpp_expression.hpp"
+#include "evaluators/launchers/cpp_expression.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <fstream>
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(what_cpp_spells_differently_is_translated) {
 
 BOOST_AUTO_TEST_CASE(every_function_of_the_language_can_be_written) {
   const std::string header = [] {
-    std::ifstream in(CULTIVAR_SOURCE_DIR "/engine/export/templates/expressions.hpp.in");
+    std::ifstream in(CULTIVAR_SOURCE_DIR "/evaluators/launchers/templates/expressions.hpp.in");
     return std::string(std::istreambuf_iterator<char>(in), {});
   }();
   BOOST_REQUIRE(!header.empty());

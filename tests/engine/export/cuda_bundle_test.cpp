@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "engine/export/bundle.hpp"
-#include "evaluators/targets/cuda/launch_rules.hpp"
+#include "evaluators/devices/cuda/code/launch_rules.hpp"
 #include "support/command.hpp"
 #include "support/contains.hpp"
 #include "support/cuda_kernels.hpp"

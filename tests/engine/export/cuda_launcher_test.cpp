@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exported cuda launcher is compiled and run on a driver that only writes down what it is asked; that
 // must be the plan that the judge would launch, for every workload.
-#include "engine/export/cuda_launcher.hpp"
+#include "evaluators/devices/cuda/launcher.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -10,10 +10,11 @@
 #include <set>
 #include <sstream>
 
-#include "evaluators/targets/cuda/geometry.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
-#include "evaluators/targets/cuda/launch_rules.hpp"
-#include "evaluators/targets/cuda/tensor_map.hpp"
+#include "engine/export/verify_shapes.hpp"
+#include "evaluators/devices/cuda/code/geometry.hpp"
+#include "evaluators/devices/cuda/code/known_devices.hpp"
+#include "evaluators/devices/cuda/code/launch_rules.hpp"
+#include "evaluators/devices/cuda/code/tensor_map.hpp"
 #include "support/command.hpp"
 
 using namespace cultivar;

@@ -4,7 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "engine/export/cpu_launcher.hpp"
+#include "evaluators/devices/cpu/launcher.hpp"
 #include "support/command.hpp"
 
 using namespace cultivar;

@@ -5,8 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/export/bundled_kernel.hpp"
-#include "engine/export/cpu_launcher.hpp"
-#include "evaluators/target/tensor_alignment.hpp"
+#include "evaluators/devices/cpu/launcher.hpp"
 #include "support/command.hpp"
 #include "support/contains.hpp"
 

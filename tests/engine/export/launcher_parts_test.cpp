@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a bundle's C++ takes over from a task: names and expressions that were checked, and words.
-#include "engine/export/launcher_parts.hpp"
+#include "evaluators/launchers/launcher_parts.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <sstream>
 
-#include "engine/export/cpp_expression.hpp"
+#include "evaluators/launchers/cpp_expression.hpp"
 #include "support/contains.hpp"
 #include "support/simulated_evaluator.hpp"
 

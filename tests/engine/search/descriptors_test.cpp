@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
-#include "evaluators/targets/cuda/known_devices.hpp"
+#include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "population/strategies/map_elites.hpp"
 #include "support/settled.hpp"
 #include "support/simulated_evaluator.hpp"

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
+#include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/judge/stages.hpp"
-#include "evaluators/targets/cuda/known_devices.hpp"
 
 using namespace cultivar;
 namespace fs = std::filesystem;

@@ -4,7 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "evaluators/targets/target.hpp"
+#include "evaluators/devices/device.hpp"
 #include "support/contains.hpp"
 
 using namespace cultivar;

@@ -21,7 +21,7 @@ struct StandIn : Instruments {
   int ended = 0;
   int period = 0;
 
-  Expected<void> begin_counting(const std::vector<std::string>&, std::size_t, Replay) override {
+  Expected<void> begin_counting(bool, std::size_t, Replay) override {
     if (refusal) return tl::make_unexpected(*refusal);
     return {};
   }
@@ -29,12 +29,9 @@ struct StandIn : Instruments {
     if (failure_later) return tl::make_unexpected(*failure_later);
     return ++asked >= wanted_passes;
   }
-  Expected<std::vector<std::vector<double>>> end_counting() override {
+  Expected<std::vector<CounterValues>> end_counting() override {
     ++ended;
-    return std::vector<std::vector<double>>{};
-  }
-  Expected<std::vector<std::string>> available(const std::vector<std::string>& metrics) override {
-    return metrics;
+    return std::vector<CounterValues>{};
   }
   std::size_t passes() const override { return 3; }
   Expected<void> begin_sampling(int every) override {
@@ -42,7 +39,7 @@ struct StandIn : Instruments {
     if (refusal) return tl::make_unexpected(*refusal);
     return {};
   }
-  Expected<PcSamples> end_sampling() override {
+  Expected<PcSamples> end_sampling(const std::filesystem::path&) override {
     ++ended;
     return PcSamples{};
   }
@@ -52,14 +49,13 @@ struct Instrumented : Device {
   StandIn tools;
   int opened = 0;
   const Facts& facts() const override { return device().facts(); }
-  std::string description() const override { return device().description(); }
-  std::string model() const override { return device().model(); }
+  DeviceInfo info() const override { return device().info(); }
   const Ceilings& ceilings() override { return device().ceilings(); }
-  std::string isolation() const override { return device().isolation(); }
-  tl::expected<std::unique_ptr<Session>, Fault> open(const Binary& binary, const Plan& plan,
-                                                     double deadline_s) override {
+  tl::expected<std::unique_ptr<Session>, Fault> open_repeating(const Binary& binary, const Plan& plan,
+                                                               std::span<const Repetition> repetitions,
+                                                               double deadline_s) override {
     ++opened;
-    return device().open(binary, plan, deadline_s);
+    return device().open_repeating(binary, plan, repetitions, deadline_s);
   }
   Instruments* instruments() override { return &tools; }
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/worker/hello.hpp"
+#include "evaluators/worker/protocol.hpp"
 
 #include <fmt/format.h>
 

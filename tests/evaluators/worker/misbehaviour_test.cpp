@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runs alone
-// long: 340 s, evaluators/worker, evaluators/targets/cpu, evaluators/judge
+// long: 340 s, evaluators/worker, evaluators/devices, evaluators/languages, evaluators/judge
 // also without bubblewrap: what_does_not*, what_crashes*, no_memory*, nothing_of*, the_input*
 // Every kernel under tests/kernels goes through all stages: where it is stopped, and with which message.
 // After each of them the service evaluates an honest kernel.
@@ -13,7 +13,7 @@
 #include <set>
 #include <thread>
 
-#include "evaluators/targets/cpu/clock_instructions.hpp"
+#include "evaluators/devices/cpu/code/clock_instructions.hpp"
 #include "support/softmax_judge.hpp"
 
 using cultivar::testing::SoftmaxJudge;

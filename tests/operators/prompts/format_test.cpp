@@ -14,9 +14,13 @@ namespace {
 struct Format {
   PromptKit kit;
 
+  const std::string& format_of(const std::string& target) const {
+    return kit.format_of(usual_language(target_named(target)));
+  }
+
   // The manifest of a format's example, and code that it can stand above.
   std::string kernel(const std::string& target, const std::string& code) const {
-    const std::string& text = kit.format_of(target);
+    const std::string& text = format_of(target);
     const std::string open = "    /*--- cultivar\n", close = "    ---*/\n";
     const std::size_t from = text.find(open), to = text.find(close);
     BOOST_TEST_REQUIRE(from != std::string::npos);
@@ -49,7 +53,7 @@ void require_planned(const std::string& source, const std::string& task_name, co
 BOOST_FIXTURE_TEST_SUITE(format, Format)
 
 BOOST_AUTO_TEST_CASE(it_takes_less_than_4_kib) {
-  for (const char* target : {"cpu", "cuda"}) BOOST_TEST(kit.format_of(target).size() < 4096U, target);
+  for (const char* target : {"cpu", "cuda"}) BOOST_TEST(format_of(target).size() < 4096U, target);
 }
 
 BOOST_AUTO_TEST_CASE(its_examples_are_manifests_that_the_parser_accepts) {
@@ -74,13 +78,13 @@ BOOST_AUTO_TEST_CASE(what_it_says_of_expressions_and_identifiers_is_so) {
   BOOST_TEST(value("7 / 2", {}) == 3.5);
   BOOST_TEST(value("n > 0 ? 8 / n : 3", {{"n", 0.0}}) == 3.0);  // what would be infinite is not computed
   BOOST_TEST(value("n == 0 ? 3 : 8 % n", {{"n", 0.0}}) == 3.0);
-  for (const char* target : {"cpu", "cuda"}) BOOST_TEST(contains(kit.format_of(target), "DEAL == DEAL_"));
+  for (const char* target : {"cpu", "cuda"}) BOOST_TEST(contains(format_of(target), "DEAL == DEAL_"));
 }
 
 BOOST_AUTO_TEST_CASE(what_only_a_gpu_has_is_told_only_for_a_gpu) {
   for (const char* word : {"tensor_maps", "programmatic_dependent", "swizzle", "l2_promotion"}) {
-    BOOST_TEST(contains(kit.format_of("cuda"), word), word);
-    BOOST_TEST(!contains(kit.format_of("cpu"), word), word);
+    BOOST_TEST(contains(format_of("cuda"), word), word);
+    BOOST_TEST(!contains(format_of("cpu"), word), word);
     BOOST_TEST(!contains(kit.piece("format_brief"), word), word);
   }
 }

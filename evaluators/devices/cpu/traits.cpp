@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluators/devices/cpu/code/profile_words.hpp"
+#include "evaluators/devices/cpu/device.hpp"
+#include "evaluators/devices/cpu/launcher.hpp"
+
+namespace cultivar {
+namespace {
+
+Facts this_machine(int cores) {
+  Facts facts = cpu_facts();
+  if (cores > 0) facts["num_cores"] = cores;
+  return facts;
+}
+
+std::unique_ptr<Device> open_device(const std::filesystem::path& cache, int number) {
+  if (number != 0)
+    throw MissingError("the cpu target has one device, number 0; use `cores` to set its number of cores");
+  return std::make_unique<CpuDevice>(CpuDeviceOptions{cache / "cpu"});
+}
+
+}  // namespace
+
+Target cpu_target() {
+  static const TargetTraits row{
+      .name = "cpu",
+      .device = "core",
+      .dtypes = {Dtype::f32, Dtype::f64},
+      .facts = {{"num_cores", "cores that a variant may use: the default of `threads`"},
+                {"l1_bytes", "level 1 data cache of a core"},
+                {"l2_bytes", "level 2 cache of a core"},
+                {"l3_bytes", "last-level cache"},
+                {"vector_bits", "width of the widest vector register: 128, 256 or 512"},
+                {"page_bytes", "size of a memory page"}},
+      .launch_keys = {{.name = "threads", .fallback = "num_cores", .most = {1024}}},
+      .thread_arguments = true,
+      // A slow kernel on the host is warm after one run.
+      .warm_up = {},
+      .on_host = true,
+      .usual_workloads = {"cpu_quick", "quick"},
+      .reported = {"text_bytes", "stack_bytes", "constant_bytes"},
+      .stand_in_facts = this_machine,
+      .open = open_device,
+      .exporter = cpu_parts,
+      .programs = {{"g++", "g++", "apt-get install g++"},
+                   {"bwrap", "bubblewrap",
+                    "apt-get install bubblewrap: without it kernels are kept in by fewer walls", false}},
+      .directions = {{"vector",
+                      "use wider vectors: layout, alignment, unit stride, several independent sums"},
+                     {"blocking",
+                      "block for the caches: loop order, tile sizes, packing of what is read often"}},
+      .profile = &cpu_profile_words()};
+  return &row;
+}
+
+}  // namespace cultivar

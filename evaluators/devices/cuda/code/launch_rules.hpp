@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan and a cubin must agree on before launch, as far as it can be checked without a GPU.
+#pragma once
+
+#include <filesystem>
+
+#include "evaluators/devices/cuda/code/cubin.hpp"
+#include "evaluators/variant/variant.hpp"
+
+namespace cultivar {
+
+// False for more than the 8 blocks that every card of its kind can place. The launch must then set
+// CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, and a card may still refuse it.
+bool cluster_is_portable(const PlannedKernel&);
+
+// The bytes that an argument takes in the kernel's parameter list: 8 for a pointer, 128 for a tensor map.
+std::size_t argument_bytes(const PlannedArgument&);
+
+// Checks that arguments match the kernel's parameters in number and size, and that block, cluster, registers
+// and shared memory (static plus dynamic) are within the limits of the compiled code and the card. How many
+// blocks of a cooperative launch can be resident is known only on the card. The Error names the kernel,
+// value, limit and remedy.
+Expected<void> check_launch(const CubinKernel&, const PlannedKernel&, const Facts&);
+// Checks a whole plan; every kernel must be in the cubin.
+Expected<void> check_launches(const Cubin&, const Plan&, const Facts&);
+
+// Checks a cubin file, as far as the rules hold for every card of its architecture. A missing file, or a plan
+// that depends on the card, passes and is checked on the card.
+Expected<void> check_launches(const std::filesystem::path& cubin, const Variant&, const Task&,
+                              const Workload&, const std::string& architecture);
+
+}  // namespace cultivar

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hardware counters that a profile collects, under our own names: chips differ in their names and
+// availability.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "evaluators/devices/instruments.hpp"
+
+namespace cultivar {
+
+struct Counter {
+  std::string_view key;     // name in reports, JSON and rules
+  std::string_view metric;  // CUPTI's name
+  bool quick = false;       // also in the quick set, which one pass collects
+  bool everywhere = true;   // available on every chip since Ampere
+  std::string_view about;   // description with unit
+};
+std::span<const Counter> counters();
+
+CounterValues by_key(const std::vector<std::string>& metrics, const std::vector<double>& values);
+
+}  // namespace cultivar

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What makes a binary of a kernel's text (stages 1 and 2), in a compile worker. Each language is one folder
+// beside this file.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "evaluators/devices/binary.hpp"
+#include "evaluators/variant/variant.hpp"
+
+namespace cultivar {
+
+// The requirements for a compiler.
+struct CompilerOrder {
+  const Task& task;
+  const std::filesystem::path& cache;
+  const std::string& architecture;  // empty: the target's default
+};
+
+class Compiler {  // thread-safe
+ public:
+  virtual ~Compiler() = default;
+  virtual CompilerInfo info() const = 0;
+  virtual tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
+                                                       double deadline_s) = 0;
+  // The same source once more, slow, with a counter for each basic block and, on the cpu, with checks of the
+  // compiler's own. Only for a variant that compile() accepts. An Error says why there is none; it is no
+  // fault of the variant's.
+  virtual Expected<Binary> compile_check_build(const Variant&, const std::vector<std::string>& /*macros*/,
+                                               double /*deadline_s*/) {
+    return failure("check build", "this language has none");
+  }
+};
+
+}  // namespace cultivar

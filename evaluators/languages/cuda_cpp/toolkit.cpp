@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluators/languages/cuda_cpp/toolkit.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "evaluators/system/process.hpp"
+
+namespace cultivar {
+namespace {
+
+namespace fs = std::filesystem;
+
+// libnvrtc.so.13, .12, ... in a folder, newest first, without variants such as "libnvrtc.alt.so.13".
+std::vector<fs::path> libraries_in(const fs::path& folder) {
+  std::vector<std::pair<int, fs::path>> found;
+  std::error_code error;
+  const std::string prefix = "libnvrtc.so.";
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    const int major = std::atoi(name.c_str() + prefix.size());
+    found.emplace_back(name.find('.', prefix.size()) == name.npos ? major : -major, entry.path());
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<fs::path> paths;
+  for (const auto& [major, path] : found)
+    if (major > 0) paths.push_back(path);
+  return paths;
+}
+
+std::vector<fs::path> candidates(const fs::path& program) {
+  std::error_code error;
+  const fs::path home = program.parent_path();
+  std::vector<fs::path> folders{home / "cuda/lib", home / "cuda/lib64", home.parent_path() / "cuda/lib",
+                                home.parent_path() / "cuda/lib64"};
+#ifdef CULTIVAR_CUDA_LIBRARY_FOLDER
+  folders.emplace_back(CULTIVAR_CUDA_LIBRARY_FOLDER);
+#endif
+  folders.insert(folders.end(), {"/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/opt/cuda/lib64",
+                                 "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"});
+  std::vector<fs::path> all;
+  for (const fs::path& folder : folders) {
+    const auto here = libraries_in(folder);
+    all.insert(all.end(), here.begin(), here.end());
+  }
+  return all;
+}
+
+// The include folder beside lib, also for targets/x86_64-linux/lib.
+std::vector<fs::path> includes_of(const fs::path& library) {
+  std::vector<fs::path> homes{library.parent_path().parent_path(), fs::path("/usr/local/cuda"),
+                              fs::path("/usr")};
+  std::error_code error;
+  for (const fs::path& home : homes) {
+    const fs::path include = home / "include";
+    if (!fs::exists(include / "cuda_fp16.h", error)) continue;
+    if (fs::is_directory(include / "cccl", error)) return {include, include / "cccl"};
+    return {include};
+  }
+  return {};
+}
+
+Expected<CudaToolkit> probe(const fs::path& program, const fs::path& library) {
+  ProcessOptions options;
+  options.command = {program.string(), "probe", library.string()};
+  options.pipe_input = options.pipe_output = false;
+  auto child = ChildProcess::spawn(options);
+  if (!child) return tl::make_unexpected(child.error());
+  const bool in_time = child->wait_or_kill(deadline_in(20.0));
+  if (!in_time || !child->poll()->success())
+    return failure("find NVRTC", fmt::format("{}: {}", library.string(),
+                                             in_time ? child->captured() : "no response within 20 s"));
+  CudaToolkit toolkit;
+  std::istringstream words(child->captured());
+  words >> toolkit.major >> toolkit.minor;
+  for (int architecture = 0; words >> architecture;) toolkit.architectures.push_back(architecture);
+  std::error_code error;
+  toolkit.library = fs::canonical(library, error);
+  if (toolkit.major == 0 || error)
+    return failure("find NVRTC", library.string() + ": it does not report its version");
+  toolkit.includes = includes_of(toolkit.library);
+  return toolkit;
+}
+
+}  // namespace
+
+std::string CudaToolkit::version() const {
+  return fmt::format("{}.{}", major, minor);
+}
+
+Expected<CudaToolkit> find_cuda_toolkit(const fs::path& program, const fs::path& library) {
+  std::error_code error;
+  if (!fs::exists(program, error))
+    return failure("find NVRTC",
+                   fmt::format("{} is missing; build all targets of Cultivar", program.string()));
+  if (!library.empty()) return probe(program, library);
+  std::string trouble;
+  for (const fs::path& candidate : candidates(program)) {
+    auto toolkit = probe(program, candidate);
+    if (toolkit) return toolkit;
+    trouble += "\n" + toolkit.error().message;
+  }
+  return failure(
+      "find NVRTC",
+      fmt::format("NVRTC was not found; install the CUDA toolkit, 12.4 or later, in /usr/local/cuda (its "
+                  "packages cuda-nvrtc and cuda-cudart-dev are enough), or copy its lib and include "
+                  "folders into {}{}",
+                  (program.parent_path() / "cuda").string(), trouble));
+}
+
+}  // namespace cultivar

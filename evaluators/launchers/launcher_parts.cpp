@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluators/launchers/launcher_parts.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+
+#include "embedded/launchers_templates.hpp"
+#include "evaluators/launchers/cpp_expression.hpp"
+#include "evaluators/system/plain_text.hpp"
+
+namespace cultivar {
+
+std::string short_identity(const Variant& variant) {
+  return variant.id.substr(0, 12);
+}
+
+std::string literal(double value) {
+  return fmt::format("{}", value).find_first_of(".en") == std::string::npos ? fmt::format("{}.0", value)
+                                                                            : fmt::format("{:.17g}", value);
+}
+
+std::string_view kind_of(const Fill& fill) {
+  switch (fill.kind) {
+    case Fill::Kind::uniform:
+      return "uniform";
+    case Fill::Kind::integers:
+      return "integers";
+    case Fill::Kind::permutation:
+      return "permutation";
+    case Fill::Kind::lengths:
+      return "lengths";
+    case Fill::Kind::offsets:
+      return "offsets";
+    default:
+      return "normal";
+  }
+}
+
+std::string_view cpp_type(Dtype dtype) {  // floating types of 16 and 8 bits as their bits
+  static constexpr std::array<std::string_view, dtype_count> names{
+      "double",        "float",        "std::uint16_t", "std::uint16_t", "std::int64_t",
+      "std::int32_t",  "std::int16_t", "std::int8_t",   "std::uint64_t", "std::uint32_t",
+      "std::uint16_t", "std::uint8_t", "std::uint8_t",  "std::uint8_t"};
+  return names[static_cast<std::size_t>(dtype)];
+}
+
+std::string pascal_case(std::string_view name) {
+  std::string result;
+  bool upper = true;
+  for (const char c : name) {
+    if (c == '_') {
+      upper = true;
+    } else {
+      result += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+      upper = false;
+    }
+  }
+  return result;
+}
+
+std::vector<Specialisation> specialisations(const LauncherInput& input) {
+  std::vector<Specialisation> result;
+  for (const auto& workload : input.workloads) {
+    Specialisation candidate;
+    candidate.macros = macros(input.variant, input.task, workload);
+    const auto known = [&](const Specialisation& s) { return s.macros == candidate.macros; };
+    if (std::any_of(result.begin(), result.end(), known)) continue;
+    const auto values = device_free_numbers(input.variant, input.task, workload);
+    for (const auto& name : input.variant.manifest.specialize) {
+      const auto it = values.find(name);
+      if (name == "dtype" || it == values.end()) continue;
+      candidate.condition.emplace_back(name, it->second);
+      auto text = fmt::format("{}{}", name, it->second);
+      std::replace_if(
+          text.begin(), text.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+      candidate.suffix += (candidate.suffix.empty() ? "" : "_") + text;
+    }
+    if (candidate.suffix.empty()) candidate.suffix = "any";
+    const auto same = [&](const Specialisation& s) { return s.suffix == candidate.suffix; };
+    if (std::any_of(result.begin(), result.end(), same))
+      candidate.suffix += fmt::format("_{}", result.size());
+    result.push_back(std::move(candidate));
+  }
+  return result;
+}
+
+bool serves(const LauncherInput& input, const std::vector<Specialisation>& served, const Workload& workload) {
+  if (!claims(input.variant, input.task, workload)) return false;
+  if (!check_constraints(input.variant, input.task, workload, input.facts)) return false;
+  const Bindings values = device_free_numbers(input.variant, input.task, workload);
+  return std::any_of(served.begin(), served.end(), [&](const Specialisation& s) {
+    return std::all_of(s.condition.begin(), s.condition.end(),
+                       [&](const auto& one) { return values.at(one.first) == one.second; });
+  });
+}
+
+namespace {
+
+// A field with its default: the task's default if it is a number; std::optional if it depends on other
+// values, which name_bindings then computes; `otherwise` if the task has no default.
+std::string member(std::string_view type, const std::string& name, const std::string& words,
+                   const std::optional<Expression>& fallback, std::string_view otherwise) {
+  const std::string about = cpp_comment(words);
+  if (!fallback) return fmt::format("  {} {} = {};  // {}\n", type, name, otherwise, about);
+  const auto number = fallback->evaluate({});
+  if (!number)
+    return fmt::format("  std::optional<{}> {} = std::nullopt;  // {}; default: {}\n", type, name, about,
+                       fallback->text());
+  return fmt::format("  {} {} = {};  // {}\n", type, name,
+                     type == "bool"                        ? (*number != 0.0 ? "true" : "false")
+                     : type == "float" || type == "double" ? literal(*number)
+                                                           : fmt::format("{:.0f}", *number),
+                     about);
+}
+
+}  // namespace
+
+std::map<std::string, std::string, std::less<>> launcher_values(const LauncherInput& input) {
+  return {{"task", input.task.name},
+          {"class", pascal_case(input.task.name)},
+          {"summary", input.task.summary},
+          {"variant", input.variant.manifest.name},
+          {"id", short_identity(input.variant)},
+          {"inline", input.folder.empty() ? "inline " : ""},
+          {"about_namespace",
+           input.folder.empty()
+               ? "A namespace for this kernel, so that one program can include headers of several "
+                 "exports. Inline: callers omit it."
+               : "One of several kernels of the task; ../../" + input.task.name + ".hpp calls it."},
+          {"first_dimension", input.task.dimensions.front().name},
+          {"first_tensor_comment", fmt::format(".{} = ...", input.task.tensors.front().name)},
+          {"workspace_count", std::to_string(input.variant.manifest.workspace.size())},
+          {"expressions", std::string(launchers_templates::expressions_hpp)},
+          {"checks", std::string(launchers_templates::checks_hpp)},
+          {"alignment", std::to_string(kTensorAlignment)},
+          {"most_elements", std::to_string(input.most_elements)}};
+}
+
+std::string_view pointee_of(Target target, Dtype dtype) {
+  return !target->on_host && is_floating(dtype) && size_of(dtype) <= 2 ? "void" : cpp_type(dtype);
+}
+
+std::string argument_members(const LauncherInput& input) {
+  std::string members;
+  for (const auto& dimension : input.task.dimensions)
+    members += member("std::int64_t", dimension.name, dimension.about, dimension.fallback, "0");
+  for (const auto& parameter : input.task.parameters)
+    members += member(parameter.flag ? "bool"
+                      : is_floating(parameter.type) && parameter.type != Dtype::f64
+                          ? "float"  // passed as a number, not as bits
+                          : cpp_type(parameter.type),
+                      parameter.name, parameter.about, parameter.fallback, parameter.flag ? "false" : "0");
+  for (const auto& tensor : input.task.tensors) {
+    const Dtype dtype = input.task.dtype(tensor, input.workloads.front());
+    members +=
+        fmt::format("  {}{}* {} = nullptr;  // {} [{}], {}\n", tensor.role == Role::input ? "const " : "",
+                    pointee_of(input.variant.manifest.target, dtype), tensor.name,
+                    tensor.role == Role::input ? "in" : "out", fmt::join(tensor.shape, ", "), name_of(dtype));
+  }
+  return members;
+}
+
+namespace {
+
+// The number of elements as a C++ expression of type double.
+std::string elements_of(const TensorSpec& tensor) {
+  std::vector<std::string> factors;
+  for (const std::string& extent : tensor.shape)
+    factors.push_back(is_constant(extent) ? extent + ".0" : variable(extent));
+  return factors.empty() ? "1.0" : fmt::format("{}", fmt::join(factors, " * "));
+}
+
+}  // namespace
+
+std::string in_place_of(const Task&, const TensorSpec& output) {
+  return output.in_place;
+}
+
+std::string nothing_to_compute(const Task& task) {
+  std::vector<std::string> tests;
+  for (const auto& tensor : task.tensors)
+    if (tensor.role == Role::output)
+      tests.push_back(fmt::format("arguments.{} == nullptr && {} == 0.0", tensor.name, elements_of(tensor)));
+  return fmt::format("{}", fmt::join(tests, " && "));
+}
+
+std::string tensor_checks(const LauncherInput& input, std::string_view remedy) {
+  std::string text = "    const place_t tensors[] = {\n";
+  for (const auto& tensor : input.task.tensors) {
+    const bool output = tensor.role == Role::output;
+    const std::string same = output ? in_place_of(input.task, tensor) : "";
+    text += fmt::format(
+        "        {{\"{0}\", address_of(arguments.{0}), std::uint64_t({1}) * {2}, {3}, {4}}},\n", tensor.name,
+        elements_of(tensor), size_of(input.task.dtype(tensor, input.workloads.front())), output,
+        same.empty() ? "nullptr" : '"' + same + '"');
+  }
+  return text + fmt::format("    }};\n    check_places(tensors, {}, \"{}\", \"{}\");\n", kTensorAlignment,
+                            input.task.name, remedy);
+}
+
+std::string binding(std::string_view name, std::string_view value) {
+  return fmt::format("    [[maybe_unused]] const double {} = {};\n", variable(name), value);
+}
+
+std::string scalar(Dtype type, std::string_view value, std::string_view what) {
+  if (type == Dtype::f16 || type == Dtype::bf16) return fmt::format("{}_bits({})", name_of(type), value);
+  if (is_floating(type)) return fmt::format("static_cast<{}>({})", cpp_type(type), value);
+  return fmt::format("integer<{}>({}, \"{}\")", cpp_type(type), value, what);
+}
+
+std::string dtype_bindings(Dtype dtype) {
+  std::string text;
+  for (int i = 0; i < dtype_count; ++i) text += binding(name_of(static_cast<Dtype>(i)), literal(i));
+  text += binding("dtype", variable(name_of(dtype)));
+  text += binding("element_bytes", literal(static_cast<double>(size_of(dtype))));
+  return text;
+}
+
+Expected<std::string> task_bindings(const LauncherInput& input) {
+  std::string text = dtype_bindings(input.workloads.front().dtype), trouble;
+  const auto given = [&](const std::string& name, const std::optional<Expression>& fallback) {
+    if (!fallback || fallback->evaluate({}))
+      return (void)(text += binding(name, fmt::format("double(arguments.{})", name)));
+    const auto cpp = to_cpp(*fallback);
+    if (!cpp) trouble = cpp.error().message;
+    text +=
+        binding(name, fmt::format("arguments.{0} ? double(*arguments.{0}) : {1}", name, cpp.value_or("0.0")));
+  };
+  for (const auto& dimension : input.task.dimensions) given(dimension.name, dimension.fallback);
+  for (const auto& parameter : input.task.parameters) given(parameter.name, parameter.fallback);
+  if (!trouble.empty()) return failure("export", trouble);
+  return text;
+}
+
+Expected<std::string> name_bindings(const LauncherInput& input,
+                                    std::string (*fact)(const std::string&, double)) {
+  auto given = task_bindings(input);
+  if (!given) return given;
+  std::string text = std::move(*given);
+  for (const auto& [name, value] : input.facts) text += binding(name, fact(name, value));
+  for (const auto& [name, value] : bindings(input.variant.manifest.tunables, input.variant.configuration))
+    text += binding(name, literal(value));
+  for (const auto* lets : {&input.task.let, &input.variant.manifest.let})
+    for (const auto& [name, expression] : *lets) {
+      auto cpp = to_cpp(expression);
+      if (!cpp) return tl::make_unexpected(cpp.error());
+      text += binding(name, *cpp);
+    }
+  return text;
+}
+
+Expected<std::string> requirements(const LauncherInput& input, bool on_this_device, Otherwise otherwise) {
+  const std::string& task = input.task.name;
+  const auto refused = [&](const std::string& message) {
+    return otherwise == Otherwise::throws ? fmt::format("throw std::invalid_argument({})", message)
+                                          : "return false";
+  };
+  std::string text;
+  for (const auto& dimension : input.task.dimensions) {  // kernels use 32-bit sizes
+    const std::string name = variable(dimension.name);
+    text += fmt::format("    if (!({0} >= 1.0 && {0} <= 2147483647.0)) {1};\n", name,
+                        refused(fmt::format("\"{}: {} is \" + extent_text({})", task, dimension.name, name)));
+  }
+  for (const auto& tensor : input.task.tensors)
+    text += fmt::format(
+        "    if (!({0} <= {1}.0)) {2};\n", elements_of(tensor), input.most_elements,
+        refused(fmt::format(
+            "\"{0}: the tensor {1} would have \" + std::to_string((long long)({2})) + \" elements, but "
+            "this kernel was checked only with up to {3} in a tensor: split the call\"",
+            task, tensor.name, elements_of(tensor), input.most_elements)));
+  std::vector<std::pair<const Expression*, std::string>> all;
+  for (const auto& relation : input.task.where)
+    all.emplace_back(&relation, fmt::format("{}: needs {}", task, relation.text()));
+  if (const auto& claim = input.variant.manifest.requires_)
+    all.emplace_back(&*claim, fmt::format("{}: this kernel needs {}", task, claim->text()));
+  if (on_this_device)
+    for (const auto& constraint : input.variant.manifest.constraints)
+      all.emplace_back(&constraint,
+                       fmt::format("{}: the constraint '{}' is not satisfied for these sizes on this GPU",
+                                   task, constraint.text()));
+  for (const auto& [expression, message] : all) {
+    const auto cpp = to_cpp(*expression);
+    if (!cpp) return tl::make_unexpected(cpp.error());
+    text += fmt::format("    if (({}) == 0.0) {};\n", *cpp, refused('"' + message + '"'));
+  }
+  return text;
+}
+
+Expected<std::string> workspace_places(const LauncherInput& input, std::string_view room,
+                                       std::string_view between) {
+  std::vector<std::string> sizes;
+  for (const WorkspaceSpec& workspace : input.variant.manifest.workspace) {
+    auto cpp = to_cpp(workspace.bytes);
+    if (!cpp) return cpp;
+    sizes.push_back(
+        fmt::format("std::size_t(whole({}, \"the size of workspace {}\"))", *cpp, workspace.name));
+  }
+  return fmt::format(
+      "    const bytes_t sizes{{{}}};\n{}"
+      "    [[maybe_unused]] const auto places = {};\n",
+      fmt::join(sizes, ", "), between, room);
+}
+
+namespace {
+
+std::string test_of(const Specialisation& specialisation) {
+  std::vector<std::string> tests;
+  for (const auto& [name, value] : specialisation.condition)
+    tests.push_back(value == std::floor(value)  // a non-integer macro is a float
+                        ? fmt::format("{} == {}", variable(name), literal(value))
+                        : fmt::format("float({}) == float({})", variable(name), literal(value)));
+  return tests.empty() ? "true" : fmt::format("{}", fmt::join(tests, " && "));
+}
+
+}  // namespace
+
+std::string choice_of_specialisation(const LauncherInput& input, const std::vector<Specialisation>& served,
+                                     const std::vector<std::string>& bodies) {
+  std::string text;
+  std::vector<std::string> names;
+  for (std::size_t s = 0; s < served.size(); ++s) {
+    text += fmt::format("    {}if ({}) {{\n{}", s ? "} else " : "", test_of(served[s]), bodies.at(s));
+    names.push_back(served[s].suffix);
+  }
+  return text + fmt::format(
+                    "    }} else {{\n      throw std::invalid_argument(\"{}: built for {} only\");\n    }}\n",
+                    input.task.name, fmt::join(names, ", "));
+}
+
+Expected<std::string> acceptance(const LauncherInput& input, const std::vector<Specialisation>& served,
+                                 bool on_this_device, std::string (*fact)(const std::string&, double)) {
+  const auto bound = name_bindings(input, fact);
+  const auto required = requirements(input, on_this_device, Otherwise::returns_false);
+  if (!bound || !required) return bound ? required : bound;
+  std::vector<std::string> tests;
+  for (const Specialisation& each : served) tests.push_back('(' + test_of(each) + ')');
+  return fmt::format("{}{}    return {};\n", *bound, *required, fmt::join(tests, " ||\n           "));
+}
+
+Expected<std::string> specialisation_names(const LauncherInput& input,
+                                           const std::vector<Specialisation>& served,
+                                           std::string (*fact)(const std::string&, double)) {
+  auto text = name_bindings(input, fact);
+  if (!text) return text;
+  for (const Specialisation& each : served)
+    *text += fmt::format("    if ({}) return \"{}\";\n", test_of(each), each.suffix);
+  return *text + "    return nullptr;\n";
+}
+
+Expected<Plan> plan_of_each_launch(const LauncherInput& input) {
+  Variant variant = input.variant;
+  for (KernelLaunch& launch : variant.manifest.launch) {
+    launch.when.reset();
+    if (launch.repeat) launch.repeat = Expression::constant(1);
+  }
+  return make_plan(variant, input.task, input.workloads.front(), input.facts);
+}
+
+Expected<std::string> as_often_as_said(const KernelLaunch& launch, const std::string& statements) {
+  std::string text = statements;
+  if (launch.repeat) {
+    const auto times = to_cpp(*launch.repeat);
+    if (!times) return times;
+    text = fmt::format("    for (double {0} = 0.0, steps = {1}; {0} < steps; ++{0}) {{\n{2}    }}\n",
+                       variable("step"), *times, text);
+  }
+  if (launch.when) {
+    const auto when = to_cpp(*launch.when);
+    if (!when) return when;
+    text = fmt::format("    if ({} != 0.0) {{\n{}    }}\n", *when, text);
+  } else if (launch.repeat) {
+    text = fmt::format("    {{\n{}    }}\n", text);
+  }
+  return text;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// The input of the launcher generators, and the generated parts that all targets share.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "evaluators/variant/variant.hpp"
+
+namespace cultivar {
+
+// One compilation of the kernel: its macros, and the values of the specialized names that it serves.
+struct Specialisation {
+  std::string suffix;                                     // "D64_causal1"; "any" when nothing is specialized
+  std::vector<std::string> macros;                        // "D=64", "TILE=32", ...
+  std::vector<std::pair<std::string, double>> condition;  // specialized dimensions, parameters and lets
+};
+
+// No kernel is checked beyond this size unless its evaluation says so: offsets of 32 bits end here.
+inline constexpr std::int64_t kUsualElements = 2147483647;
+
+struct LauncherInput {
+  const Task& task;
+  const Variant& variant;
+  const Facts& facts;               // of the machine the kernel was tuned on
+  std::vector<Workload> workloads;  // not empty, all of one dtype
+  std::string folder = {};          // in the bundle, with a slash at its end: that of one kernel of several
+  std::int64_t most_elements = kUsualElements;  // of a tensor, up to which the kernel was checked
+};
+
+struct ExportOrder {
+  const LauncherInput& input;
+  const std::vector<Specialisation>& served;
+  std::vector<std::string> architectures;  // to compile for; empty: that of the device
+  // The machine code of each of `served` for one architecture. Throws MissingError when the compiler is not
+  // installed or does not support it.
+  std::function<Expected<std::vector<std::string>>(const std::string& architecture)> compile;
+};
+// What a kind of device adds to the exported project of a kernel: its row makes it (TargetTraits::exporter).
+struct TargetParts {
+  std::map<std::string, std::string> files;                // the launcher and the files that it needs
+  std::string_view cmake, bench, device;                   // templates
+  std::map<std::string, std::string, std::less<>> values;  // for templates
+  std::vector<std::string> architectures;                  // that were compiled for
+};
+
+// A kernel's identity in the names of generated symbols and namespaces, shared by the files of a bundle.
+std::string short_identity(const Variant&);
+
+// Whether the kernel claims the workload, and has a binary for it.
+bool serves(const LauncherInput&, const std::vector<Specialisation>&, const Workload&);
+
+// One for each distinct set of macros, in the order of the workloads.
+std::vector<Specialisation> specialisations(const LauncherInput&);
+
+// The fill of the generated tests that is nearest to a task's: a name of verify/data.hpp.
+std::string_view kind_of(const Fill&);
+
+// "attention_forward" -> "AttentionForward".
+std::string pascal_case(std::string_view);
+// A C++ literal of type double.
+std::string literal(double);
+// "float"; 16-bit floating-point types are passed as their bits, std::uint16_t.
+std::string_view cpp_type(Dtype);
+
+// Names of the task and the kernel, for the launcher's template.
+std::map<std::string, std::string, std::less<>> launcher_values(const LauncherInput&);
+// What a tensor's pointer points to, given its dtype. On a GPU void if it has 16 bits or fewer, so that
+// callers need no cast: such types have many names.
+std::string_view pointee_of(Target, Dtype);
+// The fields of the launcher's Arguments, with the task's defaults: dimensions, parameters, tensors.
+std::string argument_members(const LauncherInput&);
+// The input that an output may overwrite because the task says so (`in_place`); empty: an output shares
+// memory with nothing.
+std::string in_place_of(const Task&, const TensorSpec& output);
+// An expression that is true if every output is empty and null: there is nothing to compute.
+std::string nothing_to_compute(const Task&);
+// Generates checks that throw std::invalid_argument for tensors that are null, not aligned to
+// kTensorAlignment or that overlap; they declare `tensors`, an array of the launcher's place_t. `remedy`: for
+// a tensor that is not aligned.
+std::string tensor_checks(const LauncherInput&, std::string_view remedy);
+// Statements that return the name of the specialization for `arguments`, or null.
+Expected<std::string> specialisation_names(const LauncherInput&, const std::vector<Specialisation>&,
+                                           std::string (*fact)(const std::string&, double));
+// The statement that defines one name, and those that define the names of dtypes, `dtype` and
+// `element_bytes`.
+std::string binding(std::string_view name, std::string_view value);
+// A kernel's scalar argument from a C++ expression: rounded, or an exception when its type cannot represent
+// it.
+std::string scalar(Dtype type, std::string_view value, std::string_view what);
+std::string dtype_bindings(Dtype);
+// Statements that define the task's dimensions and parameters from `arguments`; and every name an expression
+// may use, each before its first use. `fact` returns the C++ expression for a fact of the device.
+Expected<std::string> task_bindings(const LauncherInput&);
+Expected<std::string> name_bindings(const LauncherInput&,
+                                    std::string (*fact)(const std::string& name, double value));
+// What a launcher's check does with a shape that it refuses: throw std::invalid_argument, or return false.
+enum class Otherwise { throws, returns_false };
+// Generates checks of the task's relations and the manifest's `requires`; `on_this_device`: also of its
+// constraints.
+Expected<std::string> requirements(const LauncherInput&, bool on_this_device, Otherwise = Otherwise::throws);
+// Declares `sizes`, the bytes of each workspace (the launcher's bytes_t), and `places`, their addresses,
+// which the call `room` returns. The statements `between` follow the sizes.
+Expected<std::string> workspace_places(const LauncherInput&, std::string_view room,
+                                       std::string_view between = {});
+// An if for each specialization around the statements that `body` returns for it; other sizes throw.
+std::string choice_of_specialisation(const LauncherInput&, const std::vector<Specialisation>&,
+                                     const std::vector<std::string>& bodies);
+// The statements of a function that says whether the requirements are satisfied and there is a
+// specialization.
+Expected<std::string> acceptance(const LauncherInput&, const std::vector<Specialisation>&,
+                                 bool on_this_device, std::string (*fact)(const std::string&, double));
+
+// The plan of the first workload with each launch of the manifest exactly once, whatever `when` and `repeat`
+// say there.
+Expected<Plan> plan_of_each_launch(const LauncherInput&);
+// Puts statements that launch one kernel under the launch's `when` and `repeat`.
+Expected<std::string> as_often_as_said(const KernelLaunch&, const std::string& statements);
+
+}  // namespace cultivar
