@@ -186,24 +186,7 @@ int report_command(const Arguments& arguments) {
                         running_best_chart(run_report, facts.unit_of_fitness)));
   must(write_atomically(fs::absolute(folder / "report.md"), page(run_report, record, facts)));
 
-  nlohmann::json steps = nlohmann::json::array();
-  for (const BestStep& step : run_report.steps)
-    steps.push_back({{"id", step.id},
-                     {"evaluations", step.evaluations},
-                     {"elapsed_s", step.elapsed_s},
-                     {"fitness", step.fitness}});
-  nlohmann::json interventions = nlohmann::json::array();
-  for (const InterventionRow& row : run_report.interventions) {
-    interventions.push_back(to_json(row.intervention));
-    interventions.back()["at_s"] = row.at_s;
-    interventions.back()["result"] = row.result ? to_json(*row.result) : nlohmann::json();
-    interventions.back()["promoted"] = row.promoted;
-  }
-  output.facts({{"folder", folder.string()},
-                {"files", {"report.md", picture}},
-                {"interventions", interventions},
-                {"steps", steps},
-                {"device_s", run_report.device_s}});
+  output.facts(report_facts(run_report, folder, {"report.md", picture}));
   output.line(fmt::format("Wrote {} and {} to {}", "report.md", picture, as_typed(folder)));
   return 0;
 }
