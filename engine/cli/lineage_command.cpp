@@ -35,8 +35,8 @@ std::string line_of(const LineageTree& tree, IndividualId id, IndividualId paren
 }
 
 // Not recursive: a chain may be as long as the run.
-void print(const LineageTree& tree, IndividualId root, const std::set<IndividualId>& promoted, Standings& standings,
-           const Output& output) {
+void print(const LineageTree& tree, IndividualId root, const std::set<IndividualId>& promoted,
+           Standings& standings, const Output& output) {
   constexpr std::size_t widest = 240;  // indented no further
   struct Due {
     IndividualId id, parent;
@@ -86,8 +86,8 @@ int lineage_command(const Arguments& arguments) {
   const Record record = open_run(find_installation(), run);
   Standings standings(record);
   const std::set<IndividualId> promoted = promoted_in(record);
-  const LineageTree tree =
-      text.empty() ? whole_lineage(record, promoted, standings) : lineage_of(record, find_individual(record, text));
+  const LineageTree tree = text.empty() ? whole_lineage(record, promoted, standings)
+                                        : lineage_of(record, find_individual(record, text));
   if (as_json) {
     output.facts(lineage_facts(tree, promoted, standings));
     return 0;

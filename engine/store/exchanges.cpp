@@ -207,7 +207,8 @@ RecordedSpending spending_of(const Record& record) {
 namespace {
 
 template <class... Values>
-std::vector<ExchangeRow> exchanges_where(const Record& record, const std::string& condition, const Values&... values) {
+std::vector<ExchangeRow> exchanges_where(const Record& record, const std::string& condition,
+                                         const Values&... values) {
   std::vector<ExchangeRow> rows;
   if (!has_exchanges(record)) return rows;
   each_row(
@@ -231,7 +232,8 @@ std::vector<ExchangeRow> exchanges_of(const Record& record, const std::string& c
   return exchanges_where(record, "?1 = '' OR call = ?1", call);
 }
 
-std::vector<ExchangeRow> exchanges_of_question(const Record& record, const std::string& op, std::int64_t question) {
+std::vector<ExchangeRow> exchanges_of_question(const Record& record, const std::string& op,
+                                               std::int64_t question) {
   const std::string prefix = fmt::format("{}/{}", op, question);  // '0' follows '/'
   return exchanges_where(record, "call > ?1 AND call < ?2", prefix + "/", prefix + "0");
 }

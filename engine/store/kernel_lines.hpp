@@ -29,9 +29,11 @@ struct KernelLine {
 void each_kernel_line(const Record&, const std::function<void(const KernelLine&)>&,
                       IndividualId after = 0);  // by id
 std::optional<KernelLine> kernel_line(const Record&, IndividualId);
-// Those whose note, configuration, operator, model, stage or reason contains the text, in either case of ASCII letters; by id.
+// Those whose note, configuration, operator, model, stage or reason contains the text, in either case of
+// ASCII letters; by id.
 std::vector<IndividualId> kernels_mentioning(const Record&, const std::string& text);
-// The configuration and the note of some individuals, as recorded, each cut to this many bytes; in the order of `ids`.
+// The configuration and the note of some individuals, as recorded, each cut to this many bytes; in the order
+// of `ids`.
 struct KernelTexts {
   std::string configuration, note;
 };

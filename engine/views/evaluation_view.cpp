@@ -122,8 +122,8 @@ json workload_facts(const Evaluation& evaluation) {
   return list;
 }
 
-json evaluation_facts(const std::string& variant, const std::string& id, const Evaluation& e, const json& profile,
-                      const std::vector<BeyondMemory>& beyond) {
+json evaluation_facts(const std::string& variant, const std::string& id, const Evaluation& e,
+                      const json& profile, const std::vector<BeyondMemory>& beyond) {
   json faster = json::array();
   for (const BeyondMemory& each : beyond)
     faster.push_back({{"workload", each.workload},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an evaluation says, as plain data and as rows of words: how fast beside contenders, how exact, on what it was right.
+// What an evaluation says, as plain data and as rows of words: how fast beside contenders, how exact, on what
+// it was right.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -32,7 +33,8 @@ std::string checked_words(const Checked&);
 // Beside the fastest contender of each workload; null if none was timed.
 nlohmann::json contender_facts(const Evaluation&);
 nlohmann::json workload_facts(const Evaluation&);  // the "workloads" of `evaluate --json`
-// One element of `evaluate --json`. `variant`: as the user named it; `id`: empty if it has none. `profile`: null or report_json.
+// One element of `evaluate --json`. `variant`: as the user named it; `id`: empty if it has none. `profile`:
+// null or report_json.
 nlohmann::json evaluation_facts(const std::string& variant, const std::string& id, const Evaluation&,
                                 const nlohmann::json& profile, const std::vector<BeyondMemory>&);
 

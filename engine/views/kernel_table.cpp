@@ -24,13 +24,16 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::size_t kText = 300;          // bytes of a configuration or a note in a table
+constexpr std::size_t kText = 300;           // bytes of a configuration or a note in a table
 constexpr std::size_t kLongest = 200 << 10;  // of a compiler's output, a prompt or an answer
 
 bool fits(const RunIndex& index, const KernelFacts& k, const TableQuery& query) {
-  if (query.state == "promoted" ? !k.promoted : !query.state.empty() && query.state != name_of(k.state)) return false;
+  if (query.state == "promoted" ? !k.promoted : !query.state.empty() && query.state != name_of(k.state))
+    return false;
   if (query.island && *query.island != k.island) return false;
-  const auto differs = [&](const std::string& wanted, std::uint32_t word) { return !wanted.empty() && wanted != index.word(word); };
+  const auto differs = [&](const std::string& wanted, std::uint32_t word) {
+    return !wanted.empty() && wanted != index.word(word);
+  };
   return !differs(query.op, k.op) && !differs(query.model, k.model) && !differs(query.stage, k.stage);
 }
 
@@ -75,7 +78,8 @@ std::vector<std::string> words_in_use(const RunIndex& index, std::uint32_t Kerne
 // With quotes where they are needed; a spreadsheet must not take a text for a formula.
 std::string csv_cell(const std::string& raw) {
   std::string text = utf8_text(raw);
-  if (!text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos) text = "'" + text;
+  if (!text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos)
+    text = "'" + text;
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
@@ -188,15 +192,20 @@ json variant_view(const Record& record, const RunIndex& index, IndividualId id) 
   if (const auto evaluation = record.evaluation(id)) view["evaluation"] = timed_facts(*evaluation);
   if (const auto confirmation = record.confirmation(id)) view["confirmation"] = timed_facts(*confirmation);
   for (json& duel : view["duels"])  // the times of an undecided one may be long
-    duel = {{"incumbent", duel["incumbent"]}, {"verdict", duel["verdict"]}, {"decision", duel["report"].value("decision", json())}};
+    duel = {{"incumbent", duel["incumbent"]},
+            {"verdict", duel["verdict"]},
+            {"decision", duel["report"].value("decision", json())}};
   view["promoted"] = k->promoted;
   view["elapsed_s"] = k->elapsed_s;
   view["workload_names"] = record.facts().workloads;
   view["unit"] = record.facts().unit_of_fitness;
   const auto parent = k->parent == 0 ? std::nullopt : record.individual(k->parent);
-  view["parent_source"] = parent && parent->individual.source_id != row->individual.source_id ? json(record.source(k->parent)) : json();
+  view["parent_source"] = parent && parent->individual.source_id != row->individual.source_id
+                              ? json(record.source(k->parent))
+                              : json();
   view["change"] = parent ? change_of(parent->individual, row->individual) : "";
-  view["parent_fitness"] = k->parent == 0 || !index.find(k->parent) ? json() : json(index.find(k->parent)->fitness);
+  view["parent_fitness"] =
+      k->parent == 0 || !index.find(k->parent) ? json() : json(index.find(k->parent)->fitness);
   view["descent"] = index.line_to(id);
   view["calls"] = calls_of(record, index, *k);
   view["usd"] = k->usd;
@@ -204,19 +213,24 @@ json variant_view(const Record& record, const RunIndex& index, IndividualId id) 
   return view;
 }
 
-void each_csv_line(const Record& record, const RunIndex& index, const std::function<void(std::string_view)>& write) {
-  write("id,state,promoted,fitness,measured,stage,reason,parent,operator,model,island,elapsed_s,usd,tokens,configuration,note\n");
+void each_csv_line(const Record& record, const RunIndex& index,
+                   const std::function<void(std::string_view)>& write) {
+  write(
+      "id,state,promoted,fitness,measured,stage,reason,parent,operator,model,island,elapsed_s,usd,tokens,"
+      "configuration,note\n");
   for (const KernelFacts& k : index.kernels()) {
     const KernelTexts texts = kernel_texts(record, {k.id}, 64 << 10).front();
-    write(fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", k.id, name_of(k.state), k.promoted ? 1 : 0, k.fitness,
-                      k.measured, csv_cell(index.word(k.stage)), csv_cell(index.word(k.reason)), k.parent,
-                      csv_cell(index.word(k.op)), csv_cell(index.word(k.model)), k.island,
+    write(fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", k.id, name_of(k.state),
+                      k.promoted ? 1 : 0, k.fitness, k.measured, csv_cell(index.word(k.stage)),
+                      csv_cell(index.word(k.reason)), k.parent, csv_cell(index.word(k.op)),
+                      csv_cell(index.word(k.model)), k.island,
                       k.elapsed_s >= 0.0 ? fmt::format("{}", k.elapsed_s) : "", k.usd, k.tokens,
                       csv_cell(texts.configuration), csv_cell(texts.note)));
   }
 }
 
-void each_json_line(const Record& record, const RunIndex& index, const std::function<void(std::string_view)>& write) {
+void each_json_line(const Record& record, const RunIndex& index,
+                    const std::function<void(std::string_view)>& write) {
   for (const KernelFacts& k : index.kernels()) {
     const KernelTexts texts = kernel_texts(record, {k.id}, 64 << 10).front();
     json line = line_facts(index, k, texts);
@@ -234,13 +248,18 @@ json compact_table(const RunIndex& index) {
     if (added) words.push_back(index.word(word));
     return at->second;
   };
-  const auto short_number = [](double value) { return value == 0.0 ? json(0) : json(std::stod(fmt::format("{:.6g}", value))); };
+  const auto short_number = [](double value) {
+    return value == 0.0 ? json(0) : json(std::stod(fmt::format("{:.6g}", value)));
+  };
   for (const KernelFacts& k : index.kernels())
-    rows.push_back({k.id, static_cast<int>(k.state) + (k.promoted ? 4 : 0) + (k.expelled ? 8 : 0), short_number(k.fitness), k.parent,
-                    number(k.op), number(k.model), number(k.stage), number(k.reason), k.island, short_number(k.elapsed_s)});
-  return {{"columns", {"id", "state", "fitness", "parent", "operator", "model", "stage", "reason", "island", "elapsed_s"}},
-          {"words", words},
-          {"rows", rows}};
+    rows.push_back({k.id, static_cast<int>(k.state) + (k.promoted ? 4 : 0) + (k.expelled ? 8 : 0),
+                    short_number(k.fitness), k.parent, number(k.op), number(k.model), number(k.stage),
+                    number(k.reason), k.island, short_number(k.elapsed_s)});
+  return {
+      {"columns",
+       {"id", "state", "fitness", "parent", "operator", "model", "stage", "reason", "island", "elapsed_s"}},
+      {"words", words},
+      {"rows", rows}};
 }
 
 }  // namespace cultivar

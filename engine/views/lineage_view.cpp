@@ -18,7 +18,8 @@ std::set<IndividualId> promoted_in(const Record& record) {
   return promoted;
 }
 
-LineageTree whole_lineage(const Record& record, const std::set<IndividualId>& promoted, Standings& standings) {
+LineageTree whole_lineage(const Record& record, const std::set<IndividualId>& promoted,
+                          Standings& standings) {
   std::map<IndividualId, IndividualRow> all;
   record.each_individual([&](const IndividualRow& row) { all.emplace(row.individual.id, row); });
   const auto parent_of = [&](IndividualId id) {

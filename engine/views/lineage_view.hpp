@@ -25,8 +25,8 @@ struct LineageTree {
 
 std::set<IndividualId> promoted_in(const Record&);  // all that were the best at some time
 
-// All sources of a run. Settings of a source that led to nothing else are only counted. Throws InputError if the record
-// names a parent that is not older than its child.
+// All sources of a run. Settings of a source that led to nothing else are only counted. Throws InputError if
+// the record names a parent that is not older than its child.
 LineageTree whole_lineage(const Record&, const std::set<IndividualId>& promoted, Standings&);
 LineageTree lineage_of(const Record&, IndividualId);  // its ancestors and its children
 

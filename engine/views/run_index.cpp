@@ -36,15 +36,17 @@ std::vector<IndividualId> RunIndex::line_to(IndividualId id) const {
 }
 
 std::uint32_t RunIndex::number_of(const std::string& word) {
-  const auto [at, added] = numbers_.try_emplace(
-      word.size() > kLongestWord ? plain_line(word, kLongestWord) : word, static_cast<std::uint32_t>(words_.size()));
+  const auto [at, added] =
+      numbers_.try_emplace(word.size() > kLongestWord ? plain_line(word, kLongestWord) : word,
+                           static_cast<std::uint32_t>(words_.size()));
   if (added) words_.push_back(at->first);
   return at->second;
 }
 
 void RunIndex::take(const KernelLine& line) {
   const auto found = std::ranges::lower_bound(kernels_, line.id, {}, &KernelFacts::id);
-  KernelFacts& k = found != kernels_.end() && found->id == line.id ? *found : *kernels_.insert(found, KernelFacts{});
+  KernelFacts& k =
+      found != kernels_.end() && found->id == line.id ? *found : *kernels_.insert(found, KernelFacts{});
   k.id = line.id;
   k.parent = line.parent;
   k.duplicate_of = line.duplicate_of;
@@ -75,8 +77,7 @@ void RunIndex::take(const DecisionRow& decision) {
   seq_ = decision.seq;
   ++version_;
   const auto found = std::ranges::lower_bound(kernels_, decision.individual, {}, &KernelFacts::id);
-  KernelFacts* const kernel =
-      found != kernels_.end() && found->id == decision.individual ? &*found : nullptr;
+  KernelFacts* const kernel = found != kernels_.end() && found->id == decision.individual ? &*found : nullptr;
   switch (decision.kind) {
     case DecisionKind::session:
       ++sessions_;
@@ -101,7 +102,8 @@ void RunIndex::take(const DecisionRow& decision) {
       if (kernel) kernel->challenged = true;
       break;
     case DecisionKind::promote:
-      promotions_.push_back({decision.individual, static_cast<std::int64_t>(judged_.size()), decision.elapsed_s});
+      promotions_.push_back(
+          {decision.individual, static_cast<std::int64_t>(judged_.size()), decision.elapsed_s});
       if (kernel) kernel->promoted = true;
       changed_.insert(decision.individual);
       break;
@@ -141,13 +143,15 @@ void RunIndex::update(const Record& record) {
     const auto line = kernel_line(record, id);
     if (line && line->state != IndividualState::proposed) take(*line);
   }
-  each_kernel_line(record, [&](const KernelLine& line) { take(line); }, last);
+  each_kernel_line(
+      record, [&](const KernelLine& line) { take(line); }, last);
   std::set<IndividualId> confirmed;
   record.each_decision(
       [&](const DecisionRow& decision) {
         if (decision.individual > 0 && !find(decision.individual)) reread(record, decision.individual);
         take(decision);
-        if (decision.kind == DecisionKind::expel || decision.kind == DecisionKind::judge) confirmed.insert(decision.individual);
+        if (decision.kind == DecisionKind::expel || decision.kind == DecisionKind::judge)
+          confirmed.insert(decision.individual);
       },
       seq_);
   if (last > 0)  // the first reading saw them as they are now

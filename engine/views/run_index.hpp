@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run's individuals and judgements in memory, kept up to date with its record: what lists, charts and sums are made of. About
-// 150 bytes for an individual.
+// A run's individuals and judgements in memory, kept up to date with its record: what lists, charts and sums
+// are made of. About 150 bytes for an individual.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@
 namespace cultivar {
 
 struct KernelFacts {
-  IndividualId id = 0, parent = 0, duplicate_of = 0;  // parent: the first one; 0: none
-  std::int64_t source = 0;                            // equal for equal sources
+  IndividualId id = 0, parent = 0, duplicate_of = 0;       // parent: the first one; 0: none
+  std::int64_t source = 0;                                 // equal for equal sources
   std::uint32_t op = 0, model = 0, stage = 0, reason = 0;  // RunIndex::word
   int island = 0;
   IndividualState state = IndividualState::proposed;
@@ -42,8 +42,8 @@ class RunIndex {
     double elapsed_s = 0.0;
   };
 
-  // Reads what is new since the last call; the first one reads the whole record, about a second for 100,000 individuals.
-  // Always with the same run.
+  // Reads what is new since the last call; the first one reads the whole record, about a second for 100,000
+  // individuals. Always with the same run.
   void update(const Record&);
 
   const std::vector<KernelFacts>& kernels() const { return kernels_; }  // by id
@@ -70,7 +70,8 @@ class RunIndex {
   std::unordered_map<std::string, std::uint32_t> numbers_{{"", 0}};
   std::vector<Judgement> judged_;
   std::vector<Promotion> promotions_;
-  std::set<IndividualId> proposed_, changed_;  // changed_: to be read again, or whose fitness is not known yet
+  std::set<IndividualId> proposed_,
+      changed_;  // changed_: to be read again, or whose fitness is not known yet
   std::int64_t seq_ = 0, sessions_ = 0, duels_ = 0, version_ = 0;
   double pace_ = 1.0;
   bool paced_ = false;

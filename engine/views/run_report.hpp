@@ -58,6 +58,7 @@ RunReport tell(const Record&);  // reads the whole record once
 RunReport tell(const Record&, const RunIndex&);
 nlohmann::json intervention_facts(const std::vector<InterventionRow>&);
 // The format of `report --json`.
-nlohmann::json report_facts(const RunReport&, const std::filesystem::path& folder, const std::vector<std::string>& files);
+nlohmann::json report_facts(const RunReport&, const std::filesystem::path& folder,
+                            const std::vector<std::string>& files);
 
 }  // namespace cultivar

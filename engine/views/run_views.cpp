@@ -26,7 +26,8 @@ namespace {
 
 constexpr std::size_t kNote = 400;  // bytes of a note in lists
 
-// Per hour, over the last quarter of an hour of search time or, if that holds fewer than 20, over the last 20.
+// Per hour, over the last quarter of an hour of search time or, if that holds fewer than 20, over the
+// last 20.
 double rate_of(const RunIndex& index, double elapsed_s) {
   const auto& judged = index.judged();
   if (judged.size() < 2) return 0.0;
@@ -98,14 +99,17 @@ json state_view(const Record& record, const RunIndex& index) {
             {"per_hour", rate},
             {"sessions", index.sessions()},
             {"paced", index.paced()}};
-  view["best_age_s"] = index.promotions().empty() ? json() : json(summary.elapsed_s - index.promotions().back().elapsed_s);
+  view["best_age_s"] =
+      index.promotions().empty() ? json() : json(summary.elapsed_s - index.promotions().back().elapsed_s);
   return view;
 }
 
 json series_view(const RunIndex& index, bool by_count) {
   constexpr double kColumns = 300.0, kRows = 160.0;
   const auto& judged = index.judged();
-  const auto x_of = [&](std::size_t i) { return by_count ? static_cast<double>(i + 1) : judged[i].elapsed_s; };
+  const auto x_of = [&](std::size_t i) {
+    return by_count ? static_cast<double>(i + 1) : judged[i].elapsed_s;
+  };
   double x_max = 0.0, low = 0.0, high = 0.0;
   for (std::size_t i = 0; i < judged.size(); ++i) {
     x_max = std::max(x_max, x_of(i));
@@ -131,9 +135,10 @@ json series_view(const RunIndex& index, bool by_count) {
     }
     const int kind = k->promoted ? 2 : k->expelled ? 1 : 0;
     const double height = low > 0.0 && high > low ? std::log(k->fitness / low) / std::log(high / low) : 0.0;
-    const auto [at, added] = cells.try_emplace(
-        {cell(x_of(i), 0.0, x_max, kColumns), static_cast<int>(kRows * height), k->promoted ? static_cast<int>(k->id) + 2 : kind},
-        points.size());
+    const auto [at, added] =
+        cells.try_emplace({cell(x_of(i), 0.0, x_max, kColumns), static_cast<int>(kRows * height),
+                           k->promoted ? static_cast<int>(k->id) + 2 : kind},
+                          points.size());
     if (added)
       points.push_back({x_of(i), k->fitness, k->id, kind, 1});
     else
@@ -143,13 +148,21 @@ json series_view(const RunIndex& index, bool by_count) {
   json best = json::array(), path = json::array();
   for (const RunIndex::Promotion& promotion : index.promotions())
     if (const KernelFacts* const k = index.find(promotion.id))
-      best.push_back({by_count ? static_cast<double>(promotion.evaluations) : promotion.elapsed_s, k->fitness, k->id});
+      best.push_back(
+          {by_count ? static_cast<double>(promotion.evaluations) : promotion.elapsed_s, k->fitness, k->id});
   if (!index.promotions().empty())
     for (const IndividualId id : index.line_to(index.promotions().back().id))
       if (const auto at = when.find(id); at != when.end())
-        if (const KernelFacts* const k = index.find(id); k->fitness > 0.0) path.push_back({at->second, k->fitness, id});
-  return {{"by", by_count ? "count" : "time"}, {"x_max", x_max}, {"low", low},   {"high", high},
-          {"points", points},                  {"rejected", rejected}, {"best", best}, {"path", path}};
+        if (const KernelFacts* const k = index.find(id); k->fitness > 0.0)
+          path.push_back({at->second, k->fitness, id});
+  return {{"by", by_count ? "count" : "time"},
+          {"x_max", x_max},
+          {"low", low},
+          {"high", high},
+          {"points", points},
+          {"rejected", rejected},
+          {"best", best},
+          {"path", path}};
 }
 
 json path_view(const Record& record, const RunIndex& index, IndividualId id) {
@@ -163,7 +176,8 @@ json path_view(const Record& record, const RunIndex& index, IndividualId id) {
     json row = row_facts(index, k);
     auto whole = record.individual(at);
     if (!whole) continue;
-    row["change"] = plain_line(parent ? change_of(parent->individual, whole->individual) : whole->individual.descent.note, kNote);
+    row["change"] = plain_line(
+        parent ? change_of(parent->individual, whole->individual) : whole->individual.descent.note, kNote);
     row["same_source"] = parent && parent->individual.source_id == whole->individual.source_id;
     row["gain"] = before > 0.0 && k.fitness > 0.0 ? json(k.fitness / before - 1.0) : json();
     const DuelResult* const duel = standings.duel(at);
@@ -175,14 +189,16 @@ json path_view(const Record& record, const RunIndex& index, IndividualId id) {
   return {{"of", id}, {"path", path}};
 }
 
-json children_view(const Record& record, const RunIndex& index, IndividualId parent, std::size_t from, std::size_t count) {
+json children_view(const Record& record, const RunIndex& index, IndividualId parent, std::size_t from,
+                   std::size_t count) {
   std::vector<const KernelFacts*> children;
   std::unordered_map<IndividualId, std::int64_t> own;  // children of each individual
   for (const KernelFacts& k : index.kernels()) {
     ++own[k.parent];
     if (k.parent == parent) children.push_back(&k);
   }
-  std::ranges::stable_sort(children, std::greater<>(), [](const KernelFacts* k) { return std::pair(k->promoted, k->fitness); });
+  std::ranges::stable_sort(children, std::greater<>(),
+                           [](const KernelFacts* k) { return std::pair(k->promoted, k->fitness); });
   json rows = json::array();
   const std::size_t end = std::min(children.size(), from + count);
   for (std::size_t i = std::min(from, end); i < end; ++i) {
@@ -206,7 +222,8 @@ json islands_view(const RunIndex& index) {
     island.measured += k.state == IndividualState::measured;
     island.rejected += k.state == IndividualState::rejected;
     island.promoted += k.promoted;
-    if (k.fitness > 0.0 && !k.expelled && (!island.best || k.fitness > island.best->fitness)) island.best = &k;
+    if (k.fitness > 0.0 && !k.expelled && (!island.best || k.fitness > island.best->fitness))
+      island.best = &k;
   }
   json rows = json::array();
   for (const auto& [number, island] : islands)
@@ -238,7 +255,11 @@ json failures_view(const Record& record, const RunIndex& index) {
     if (k.state == IndividualState::rejected) add(index.word(k.stage), index.word(k.reason), k.id);
     if (!k.expelled) continue;
     const auto confirmation = record.confirmation(k.id);
-    add("confirm", confirmation ? fmt::format("{}: {}", name_of(confirmation->stage), plain_line(confirmation->reason, kNote)) : "", k.id);
+    add("confirm",
+        confirmation
+            ? fmt::format("{}: {}", name_of(confirmation->stage), plain_line(confirmation->reason, kNote))
+            : "",
+        k.id);
   }
   std::vector<std::pair<std::pair<std::string, std::string>, Reason>> sorted(reasons.begin(), reasons.end());
   std::ranges::stable_sort(sorted, std::greater<>(), [](const auto& each) { return each.second.count; });
@@ -268,7 +289,9 @@ json operators_view(const Record& record, const RunIndex& index) {
                     {"calls", y.calls},
                     {"tokens", y.tokens},
                     {"usd", y.usd}});
-  return {{"rows", rows}, {"models", run_report.summary.models.is_object() ? run_report.summary.models : json::object()}, {"device_s", run_report.device_s}};
+  return {{"rows", rows},
+          {"models", run_report.summary.models.is_object() ? run_report.summary.models : json::object()},
+          {"device_s", run_report.device_s}};
 }
 
 json devices_view(const Record& record, const RunIndex& index) {
@@ -308,7 +331,8 @@ json devices_view(const Record& record, const RunIndex& index) {
   std::vector<double> busy(kBins, 0.0);
   if (elapsed > 0.0)
     for (const RunIndex::Judgement& judgement : index.judged())
-      busy[std::min(kBins - 1, static_cast<std::size_t>(static_cast<double>(kBins) * judgement.elapsed_s / elapsed))] += judgement.device_s;
+      busy[std::min(kBins - 1, static_cast<std::size_t>(static_cast<double>(kBins) * judgement.elapsed_s /
+                                                        elapsed))] += judgement.device_s;
   for (double& each : busy) each *= elapsed > 0.0 ? static_cast<double>(kBins) / elapsed : 0.0;
   const json environment = record.facts().environment;
   const Summary summary = summary_of(record);
@@ -344,7 +368,11 @@ json interventions_view(const Record& record) {
 json events_view(const Record& record, std::int64_t after, std::int64_t count) {
   json rows = json::array();
   for (const EventRow& event : record.events(count, after))
-    rows.push_back({{"id", event.id}, {"at", event.at}, {"kind", event.kind}, {"text", plain_line(event.text, 2000)}, {"individual", event.individual}});
+    rows.push_back({{"id", event.id},
+                    {"at", event.at},
+                    {"kind", event.kind},
+                    {"text", plain_line(event.text, 2000)},
+                    {"individual", event.individual}});
   return {{"rows", rows}};
 }
 
