@@ -28,6 +28,7 @@ int attach_command(const Arguments&);
 int stop_command(const Arguments&);
 int runs_command(const Arguments&);
 int status_command(const Arguments&);
+int dashboard_command(const Arguments&);
 int show_command(const Arguments&);
 int lineage_command(const Arguments&);
 int report_command(const Arguments&);

@@ -70,4 +70,8 @@ std::vector<KernelTexts> kernel_texts(const Record& record, const std::vector<In
   return texts;
 }
 
+std::int64_t revision_of(const Record& record) {
+  return first_of<std::int64_t>(record.database(), "PRAGMA data_version");
+}
+
 }  // namespace cultivar

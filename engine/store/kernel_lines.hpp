@@ -39,4 +39,7 @@ struct KernelTexts {
 };
 std::vector<KernelTexts> kernel_texts(const Record&, const std::vector<IndividualId>& ids, std::size_t most);
 
+// Differs from what it was if another process has written to the record since this one was opened.
+std::int64_t revision_of(const Record&);
+
 }  // namespace cultivar
