@@ -50,6 +50,7 @@ constexpr Command table[] = {
     {"new", "write the folder of a new task, or a new seed", new_command},
     {"replay", "recompute every decision of a run from its record", replay_command},
     {"mcp", "offer a run or a task to a coding agent", mcp_command},
+    {"completion", "complete commands in a shell, and manual pages", completion_command},
     {"doctor", "check what this machine supports and what is missing", doctor_command},
 };
 

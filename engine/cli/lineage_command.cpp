@@ -48,11 +48,9 @@ void print(const LineageTree& tree, IndividualId root, const std::set<Individual
     const Due now = std::move(due.back());
     due.pop_back();
     const bool top = now.parent == 0;
-    output.line(line_of(tree, now.id, now.parent,
-                        now.indent + (top        ? ""
-                                      : now.last ? "`- "
-                                                 : "|- "),
-                        promoted, standings));
+    const std::string branch = now.indent + (top ? "" : now.last ? "`- " : "|- ");
+    const std::string below = now.indent + (top ? "" : now.last ? "   " : "|  ") + "    ";
+    output.line(line_of(tree, now.id, now.parent, branch, promoted, standings), below);
     const auto found = tree.children.find(now.id);
     if (found == tree.children.end()) continue;
     const std::string indent = now.indent + (top || now.indent.size() >= widest ? ""
