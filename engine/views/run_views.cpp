@@ -118,6 +118,8 @@ json series_view(const RunIndex& index, bool by_count) {
     low = low > 0.0 ? std::min(low, k->fitness) : k->fitness;
     high = std::max(high, k->fitness);
   }
+  for (const RunIndex::Promotion& promotion : index.promotions())  // a confirmation ends after its evaluation
+    x_max = std::max(x_max, by_count ? static_cast<double>(promotion.evaluations) : promotion.elapsed_s);
   json points = json::array(), rejected = json::array();
   std::map<std::tuple<int, int, int>, std::size_t> cells;  // the number of a point
   std::map<int, std::int64_t> refusals;

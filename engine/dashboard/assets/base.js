@@ -50,7 +50,8 @@ function span(t) {
 }
 function micro(us) { return typeof us !== 'number' ? absent : us < 1e3 ? num(us) + ' us' : us < 1e6 ? num(us / 1e3) + ' ms' : num(us / 1e6) + ' s'; }
 function percent(part) { return typeof part !== 'number' || !isFinite(part) ? absent : (part >= 0 ? '+' : '\u2212') + num(Math.abs(100 * part), 3) + ' %'; }
-function times(x) { return typeof x !== 'number' || !isFinite(x) ? absent : num(x, x >= 10 ? 3 : 4) + 'x'; }
+function times(x) { return typeof x !== 'number' || !isFinite(x) ? absent : num(x, x >= .9 && x < 1.1 ? 4 : 3) + 'x'; }
+function counted(count, word) { return `${num(count)} ${word}${count === 1 ? '' : 's'}`; }
 function money(x) { return x > 0 ? x.toFixed(x < 1 ? 4 : 2) : ''; }
 function when(t) { return t > 0 ? new Date(1000 * t).toLocaleString() : absent; }
 // "+4.4 % (+3.9 to +5.0 %)" of {ratio, lower, upper}.
@@ -82,8 +83,9 @@ function table(caption, heads, rows, options = {}) {
   const body = rows.map(row => h('tr', { class: row.mark }, (row.cells || row).map((cell, i) =>
     h('td', { class: heads[i] && heads[i].n ? 'n' : heads[i] && heads[i].text ? 'text' : null }, cell))));
   if (!rows.length) body.push(h('tr', {}, h('td', { colspan: heads.length, class: 'faint' }, options.none || 'None yet.')));
-  return h('div', { class: 'wide', tabindex: 0, role: 'region', 'aria-label': caption },
-    h('table', {}, h('caption', {}, caption), h('thead', {}, h('tr', {}, head)), h('tbody', {}, body)));
+  return h('div', { class: 'boxed' }, h('p', { class: 'caption', 'aria-hidden': 'true' }, caption),  // it does not scroll sideways
+    h('div', { class: 'wide', tabindex: 0, role: 'region', 'aria-label': caption },
+      h('table', { 'aria-label': caption }, h('thead', {}, h('tr', {}, head)), h('tbody', {}, body))));
 }
 function tiles(list) {
   return h('dl', { class: 'tiles' }, list.filter(Boolean).map(([name, value, more]) =>

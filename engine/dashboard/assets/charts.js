@@ -59,20 +59,21 @@ function evaluations_chart(series, unit, contenders, more) {
     svg.append(bars);
     levels.forEach(([name, level], i) => { if (level >= base && level <= top) svg.append(s('line', { class: 'rival', x1: left, x2: width - right, y1: Y(level), y2: Y(level) }),
       s('text', { class: 'rivalname', x: left + 4 + (i % 2) * (width - left) * .4, y: Y(level) - 4 }, name + ' ' + num(level))); });
+    const few = points.length < 400 ? 'dots few' : 'dots';
     const dots = kind => points.filter(p => p[3] === kind).map(p => `M${X(p[0]).toFixed(1)} ${Y(p[1]).toFixed(1)}h0`).join('');
-    svg.append(s('path', { class: 'dots', d: dots(0) }), s('path', { class: 'dots refused', d: dots(1) }));
+    svg.append(s('path', { class: few, d: dots(0) }), s('path', { class: few + ' refused', d: dots(1) }));
     if (series.path.length > 1) svg.append(s('path', { class: 'pathline', d: 'M' + series.path.map(p => `${X(p[0]).toFixed(1)} ${Y(p[1]).toFixed(1)}`).join('L') }));
     if (series.best.length) {
       let line = '';
       series.best.forEach(([x, y], i) => { line += (i ? `H${X(x).toFixed(1)}V` : `M${X(x).toFixed(1)} `) + Y(y).toFixed(1); });
       svg.append(s('path', { class: 'bestline', d: line + 'H' + (width - right) }), s('path', { class: 'bestdots', d: series.best.map(p => `M${X(p[0]).toFixed(1)} ${Y(p[1]).toFixed(1)}h0`).join('') }));
     }
-    const ring = s('circle', { class: 'cursor', r: 6, cx: -20, cy: -20 });
+    const ring = s('circle', { class: 'cursor', r: 6, visibility: 'hidden' });
     svg.append(ring);
     let shown = null, step = marks.length;
     const show = p => {
       shown = p;
-      ring.setAttribute('cx', X(p.x)); ring.setAttribute('cy', Y(p.y));
+      ring.setAttribute('visibility', 'visible'); ring.setAttribute('cx', X(p.x)); ring.setAttribute('cy', Y(p.y));
       words.replaceChildren();
       add(words, [p.best ? 'Best ' : 'Kernel ', kernel(p.id), `: ${num(p.y)} ${unit}, ${by_time ? 'after ' + span(p.x) : 'evaluation ' + num(p.x)}` + (p.count > 1 ? `, with ${p.count - 1} more at this place` : '')]);
     };

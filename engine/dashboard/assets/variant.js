@@ -1,7 +1,7 @@
 // One kernel: what it is, how fast and how exact, what ran under a check, where it waits, and who made it.
 function manifest_of(source) {
   const at = source.match(/\/\*---\n?([\s\S]*?)\*\//) || source.match(/\/\*\s*cultivar\n?([\s\S]*?)\*\//i) || source.match(/"""---\n?([\s\S]*?)"""/);
-  return at ? at[1].replace(/^---\n|---\s*$/g, '').trim() : '';
+  return at ? at[1].replace(/^\s*cultivar\n|---\s*$/g, '').trim() : '';
 }
 function workload_rows(evaluation) {
   const rivals = [...new Set(evaluation.workloads.flatMap(w => Object.keys(w.ratios || {})))];
@@ -23,7 +23,10 @@ function evaluation_part(evaluation, title) {
   if (evaluation.coverage) {
     const c = evaluation.coverage;
     parts.push(h('p', {}, `Blocks that ran under a check: ${num(c.ran)} of ${num(c.blocks)} in ${num(c.specialisations)} specialization${c.specialisations === 1 ? '' : 's'}.`));
-    if (c.not_run && c.not_run.length) parts.push(table('Lines with a block that never ran under a check', ['File', 'Lines', { name: 'Blocks', n: true }, 'Specialization', 'Timed'], c.not_run.map(each => [each.file, `${each.first_line} \u2013 ${each.last_line}`, num(each.blocks), each.specialisation || 'all', each.timed ? 'yes' : 'no'])));
+    if (c.not_run && c.not_run.length) {
+      const missed = table('Lines with a block that never ran under a check', ['Lines', 'File', { name: 'Blocks', n: true }, 'Specialization', 'Timed'], c.not_run.map(each => [each.first_line === each.last_line ? num(each.first_line) : `${each.first_line}\u2013${each.last_line}`, each.file, num(each.blocks), each.specialisation || 'all', each.timed ? 'yes' : 'no']));
+      parts.push(c.not_run.length > 8 ? h('details', {}, h('summary', {}, `${num(c.not_run.length)} places that never ran under a check`), missed) : missed);
+    }
   }
   if (evaluation.diagnostics) parts.push(h('details', { open: evaluation.verdict === 'rejected' }, h('summary', {}, 'Compiler log and diagnostics'), long(evaluation.diagnostics)));
   const values = { ...(evaluation.resources || {}).values, ...(evaluation.resources || {}).shares };

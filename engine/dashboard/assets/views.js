@@ -22,9 +22,9 @@ views.overview = {
       ['Best', best ? [num(best.fitness), ' ', unit] : 'none yet', best ? [kernel(best.id), best.ratio_to_seed ? `, ${times(best.ratio_to_seed)} the first seed` : ''] : null],
       ['Age of the best', state.best_age_s === null ? absent : span(state.best_age_s), 'of search time'],
       rivals.length ? ['Beside contenders', rivals.map(([name, ratio], i) => [i ? ', ' : '', times(ratio)]), rivals.map(r => r[0]).join(', ')] : null,
-      ['Evaluated', num(q.evaluations), `${num(q.measured)} measured, ${num(rejected)} rejected` + (q.in_flight ? `, ${q.in_flight} in flight` : '')],
-      ['Rate', state.per_hour ? num(state.per_hour, 3) + ' per hour' : absent, `in ${state.sessions} session${state.sessions === 1 ? '' : 's'}`],
-      ['Comparisons', `${num(q.duels)} duels`, `${num(q.promotions)} promotions` + (q.challengers ? `, ${q.challengers} waiting` : '')],
+      ['Evaluated', num(q.evaluations), `${num(q.measured)} measured, ${num(rejected)} rejected` + (q.in_flight ? `, ${q.in_flight} ${q.process ? 'in flight' : 'pending'}` : '')],
+      ['Rate', state.per_hour ? num(state.per_hour, 3) + ' per hour' : absent, 'in ' + counted(state.sessions, 'session')],
+      ['Comparisons', counted(q.duels, 'duel'), counted(q.promotions, 'promotion') + (q.challengers ? `, ${q.challengers} waiting` : '')],
       ['Search time', span(q.elapsed_s), limited.join('; ')],
     ])];
     for (const [words, kind] of [[q.lost, 'bad'], [q.undelivered, 'bad'], [q.step, 'faint'], [q.gate_advice, 'warn'],
