@@ -218,7 +218,7 @@ class Writer {
           stage, run_.hostile && id % 2 == 0 ? std::string(reason) + kAttack : reason,
           fmt::format("kernel.cu(31): {}\n\n1 error detected in the compilation of \"kernel.cu\".\n",
                       reason));
-      if (run_.hostile && id % 7 == 0) e.diagnostics += std::string(10 << 20, 'x') + kAttack;
+      if (run_.hostile && id % 35 == 0) e.diagnostics += std::string(10 << 20, 'x') + kAttack;
       e.check_seconds = 0.3;
       s.judge(i, e);
       s.event("rejected", id, e.reason);
@@ -320,6 +320,7 @@ class Writer {
 
 void write_synthetic_run(const std::filesystem::path& folder, const SyntheticRun& run) {
   SyntheticRun watched = run;
+  if (watched.at_once <= 0) watched.at_once = std::max<std::int64_t>(1, run.individuals / 2000);
   Writer* at = nullptr;
   watched.goes_on = [&](std::int64_t count) {
     at->answer();

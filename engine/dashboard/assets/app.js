@@ -35,7 +35,7 @@ async function show(anew) {
     document.title = plain(title + (place.run ? ' \u2013 ' + place.run : '') + ' \u2013 Cultivar');
     const next = h('div', {}, h('h1', {}, title), nodes);
     const text = next.textContent;
-    if (!anew && text === shown_text && !next.querySelector('svg, figure')) return;
+    if (!anew && text === shown_text && !next.querySelector('figure, form')) return;  // a form has moved here from there
     shown_text = text;
     const open = anew ? null : [...main.querySelectorAll('details')].map(each => each.open);
     main.replaceChildren(next);

@@ -72,7 +72,8 @@ function address(view, values) {
 }
 function kernel(id, words) { return id ? h('a', { href: address('variant', { id }) }, words || '#' + id) : absent; }
 
-// A table in a box that scrolls sideways. heads: [{name, n, sort, text}]; rows: arrays of cells.
+// A table in a box that scrolls sideways; rows: arrays of cells. heads: [{name, n, text, brief, whole, sort}]. n: numbers; text: words that may
+// be many, brief: of which a narrow screen shows one line; whole: on one line always.
 function table(caption, heads, rows, options = {}) {
   const head = heads.map(each => {
     const one = typeof each === 'string' ? { name: each } : each;
@@ -81,7 +82,7 @@ function table(caption, heads, rows, options = {}) {
       one.sort ? h('button', { type: 'button', 'data-key': 'sort-' + one.sort, onclick: () => options.onsort(one.sort) }, one.name) : one.name);
   });
   const body = rows.map(row => h('tr', { class: row.mark }, (row.cells || row).map((cell, i) =>
-    h('td', { class: heads[i] && heads[i].n ? 'n' : heads[i] && heads[i].text ? 'text' : null }, cell))));
+    h('td', { class: heads[i] ? (heads[i].n ? 'n' : heads[i].text ? (heads[i].brief ? 'text brief' : 'text') : heads[i].whole ? 'nowrap' : null) : null }, cell))));
   if (!rows.length) body.push(h('tr', {}, h('td', { colspan: heads.length, class: 'faint' }, options.none || 'None yet.')));
   return h('div', { class: 'boxed' }, h('p', { class: 'caption', 'aria-hidden': 'true' }, caption),  // it does not scroll sideways
     h('div', { class: 'wide', tabindex: 0, role: 'region', 'aria-label': caption },

@@ -42,7 +42,7 @@ function evaluations_chart(series, unit, contenders, more) {
   words.textContent = hint;
   const marks = series.best.map(([x, y, id]) => ({ x, y, id, count: 1, best: true }));
   const draw = width => {
-    const height = Math.round(Math.min(420, Math.max(240, width * .42))), left = 58, right = 12, upper = 14, lower = 38;
+    const height = Math.round(Math.min(420, Math.max(240, width * .42))), left = 58, right = 12, upper = 20, lower = 38;
     const X = x => left + (width - left - right) * (series.x_max ? x / series.x_max : 0);
     const part = y => logarithmic ? Math.log(y / base) / Math.log(top / base) : (y - base) / (top - base || 1);
     const Y = y => height - lower - (height - upper - lower) * Math.max(0, Math.min(1, part(y)));
@@ -104,7 +104,7 @@ function evaluations_chart(series, unit, contenders, more) {
 function line_chart(name, unit, values, x_max) {
   const ys = values.map(v => v[1]), low = Math.min(...ys), high = Math.max(...ys);
   const draw = width => {
-    const height = 150, left = 58, right = 12, upper = 16, lower = 24, pad = high > low ? 0 : Math.max(1, Math.abs(high) * .05);
+    const height = 150, left = 58, right = 12, upper = 24, lower = 24, pad = high > low ? 0 : Math.max(1, Math.abs(high) * .05);
     const X = x => left + (width - left - right) * (x_max ? x / x_max : 0), Y = y => height - lower - (height - upper - lower) * (y - low + pad) / (high - low + 2 * pad || 1);
     const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `${name}: from ${num(low)} to ${num(high)} ${unit}` });
     for (const v of round_values(low - pad, high + pad, 4)) svg.append(s('line', { class: 'axis', x1: left, x2: width - right, y1: Y(v), y2: Y(v) }), s('text', { x: left - 6, y: Y(v) + 4, 'text-anchor': 'end' }, num(v, 3)));
@@ -117,7 +117,7 @@ function line_chart(name, unit, values, x_max) {
 function busy_chart(shares, x_max) {
   const most = Math.max(1, ...shares);
   const draw = width => {
-    const height = 120, left = 58, right = 12, upper = 16, lower = 24, wide = (width - left - right) / shares.length;
+    const height = 120, left = 58, right = 12, upper = 24, lower = 24, wide = (width - left - right) / shares.length;
     const Y = y => height - lower - (height - upper - lower) * y / most;
     const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Busy devices over search time, at most ${num(most, 3)}` }), bars = s('g', { class: 'busy' });
     for (const v of round_values(0, most, 3)) svg.append(s('line', { class: 'axis', x1: left, x2: width - right, y1: Y(v), y2: Y(v) }), s('text', { x: left - 6, y: Y(v) + 4, 'text-anchor': 'end' }, num(v, 3)));

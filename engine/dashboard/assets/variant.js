@@ -35,7 +35,7 @@ function evaluation_part(evaluation, title) {
 }
 function profile_part(shown) {
   const profile = shown.profile || shown, report = shown.report || {};
-  const parts = [h('h2', {}, 'Profile'), h('p', {}, `${profile.workload}: ${report.headline || ''}`)];
+  const parts = [h('h2', {}, 'Profile'), h('p', {}, report.headline || profile.workload)];
   const floor = Math.max(profile.flops_us || 0, profile.bytes_us || 0);
   if (floor) parts.push(table('Roofline', ['Bound', { name: 'Time at peak', n: true }, { name: 'Reached', n: true }], [['arithmetic', micro(profile.flops_us), num(100 * profile.flops_us / profile.median_us, 3) + ' %'], ['memory', micro(profile.bytes_us), num(100 * profile.bytes_us / profile.median_us, 3) + ' %'], ['measured', micro(profile.median_us), '']]));
   if (report.findings && report.findings.length) parts.push(table('Findings', [{ name: 'Weight', n: true }, { name: 'Finding', text: true }], report.findings.map(f => [num(100 * f.weight, 3) + ' %', f.words])));
@@ -90,7 +90,7 @@ views.variant = {
     if (v.evaluation) section('evaluation', 'Evaluation', evaluation_part(v.evaluation, 'During the search'));
     if (v.duels.length) section('duels', 'Duels', [h('h2', {}, 'Duels'), table('Comparisons with the best of that time', ['With', 'Verdict', { name: 'Ratio', n: true }, { name: 'Lower', n: true }, { name: 'Upper', n: true }, { name: 'Reason', text: true }],
       v.duels.map(d => { const q = d.decision || {}, e = x => typeof x === 'number' ? times(Math.exp(x)) : absent; return [kernel(d.incumbent), d.verdict, e(q.log_ratio), e(q.lower), e(q.upper), q.reason || '']; })),
-    v.duel && v.duel.workloads.length === v.workload_names.length ? table('By workload, in the last duel', ['Workload', 'Gain'], v.duel.workloads.map((r, i) => [v.workload_names[i], gain(r)])) : null]);
+    v.duel && v.duel.workloads.length === v.workload_names.length ? table('By workload, in the last duel', ['Workload', { name: 'Gain', whole: true }], v.duel.workloads.map((r, i) => [v.workload_names[i], gain(r)])) : null]);
     if (v.profile) section('profile', 'Profile', profile_part(v.profile));
     const unrun = [...((v.confirmation || {}).coverage || {}).not_run || [], ...((v.evaluation || {}).coverage || {}).not_run || []].filter(each => /^variant\./.test(each.file || '')).map(each => [each.first_line, each.last_line]);
     if (v.parent_source) section('diff', 'Difference from its parent', [h('h2', {}, 'Difference from ', kernel(v.parents[0])), diff_table(v.parent_source, v.source, 'Difference from the parent')]);
