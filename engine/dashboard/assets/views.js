@@ -35,7 +35,7 @@ views.overview = {
       [q.questions && q.questions.paused ? 'Paused: ' + q.questions.paused : '', 'warn']])
       if (words) parts.push(h('p', { class: kind }, words));
     parts.push(h('h2', {}, 'Promotions'), table('Each kernel that became the best, the last one first; the gain is over the best before it, in their duel', [
-      'Kernel', { name: 'After', n: true }, { name: 'Evaluation', n: true }, { name: unit, n: true }, { name: 'Gain (bounds)', whole: true }, 'By', { name: 'Change', text: true, brief: true }],
+      'Kernel', { name: 'After', n: true }, { name: 'Evaluation', n: true }, { name: unit, n: true }, { name: 'Gain (bounds)', whole: true }, { name: 'By', whole: true }, { name: 'Change', text: true, brief: true }],
     state.promotions.slice().reverse().map(row => [kernel(row.id), span(row.elapsed_s), num(row.evaluations), num(row.fitness), gain(row.duel) || absent, who(row), row.note]),
     { none: 'No kernel has been promoted yet.' }));
     parts.push(h('h2', {}, 'Fitness over search time'), evaluations_chart(series, unit, state.contenders));
@@ -61,7 +61,7 @@ views.lineage = {
   async show(values) {
     const of = values.id ? { id: values.id } : {};
     const [state, path, roots] = await Promise.all([get('state'), get('path', of), get('children', { id: 0, count: 50 })]);
-    const steps = table(`From the seed to ${path.of ? '#' + path.of : 'the best'}: every ancestor, whatever became of it`, ['Kernel', { name: state.unit, n: true }, { name: 'Over parent', n: true }, { name: 'Duel', whole: true }, 'By', { name: 'Change', text: true, brief: true }, 'State'],
+    const steps = table(`From the seed to ${path.of ? '#' + path.of : 'the best'}: every ancestor, whatever became of it`, ['Kernel', { name: state.unit, n: true }, { name: 'Over parent', n: true }, { name: 'Duel', whole: true }, { name: 'By', whole: true }, { name: 'Change', text: true, brief: true }, 'State'],
       path.path.map(row => [kernel(row.id), row.fitness ? num(row.fitness) : absent, row.gain === null ? '' : percent(row.gain), gain(row.duel), who(row), row.change, state_tag(row)]),
       { none: 'There is no best kernel yet.' });
     return [steps, h('h2', {}, 'Tree'), h('p', { class: 'faint' }, 'Children are those of the first parent, the fastest first.'), tree_of(roots, state.unit, new Set(path.path.map(row => row.id)), 0)];
@@ -137,7 +137,7 @@ views.kernels = {
       h('button', { type: 'button', 'data-key': 'next', disabled: last >= page.all, onclick: () => go({ from: from + 50 }) }, 'Next'),
       h('span', {}, page.all ? `${num(from + 1)} to ${num(last)} of ${num(page.all)}` : 'None fit.'));
     const sort = name => go({ sort: name, order: asked.sort === name && asked.order === 'down' ? 'up' : 'down', from: '' });
-    return [form, pages, table('Kernels', [{ name: 'Kernel', sort: 'id' }, 'State', { name: state.unit, n: true, sort: 'fitness' }, { name: 'By', sort: 'operator' }, { name: 'Island', n: true, sort: 'island' }, { name: 'After', n: true, sort: 'time' }, 'Parent', { name: 'Stage and reason', text: true, brief: true, sort: 'stage' }, { name: 'Configuration and note', text: true, brief: true }],
+    return [form, pages, table('Kernels', [{ name: 'Kernel', sort: 'id' }, 'State', { name: state.unit, n: true, sort: 'fitness' }, { name: 'By', whole: true, sort: 'operator' }, { name: 'Island', n: true, sort: 'island' }, { name: 'After', n: true, sort: 'time' }, 'Parent', { name: 'Stage and reason', text: true, brief: true, sort: 'stage' }, { name: 'Configuration and note', text: true, brief: true }],
       page.rows.map(row => [kernel(row.id), state_tag(row), row.fitness ? num(row.fitness) : absent, who(row), num(row.island), row.elapsed_s === null ? absent : span(row.elapsed_s), kernel(row.parent), why(row), [setting(row.configuration), row.note ? h('div', { class: 'faint' }, row.note) : null]]),
       { sort: asked.sort, up: asked.order === 'up', onsort: sort, none: 'No kernel fits this filter.' })];
   },
