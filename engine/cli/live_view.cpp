@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <string_view>
 
 #include "engine/cli/output.hpp"
@@ -16,7 +17,7 @@ namespace cultivar {
 
 namespace {
 
-constexpr std::size_t kKey = 10;  // columns of a key
+constexpr std::size_t kKey = 11;  // columns of a key
 
 std::string doing_words(const InFlight& each) {
   switch (each.doing) {
@@ -177,8 +178,8 @@ LiveView live_view_of(const Summary& s, const BestsSoFar& bests) {
     best =
         fmt::format("{:.4g} {} (#{}{})", s.best->fitness, s.best->unit, s.best->id,
                     s.best->ratio_to_seed ? fmt::format(", {} seed", ratio_of(*s.best->ratio_to_seed)) : "");
-    for (const auto& [name, ratio] : s.best->ratios) best += fmt::format(", {} {}", ratio_of(ratio), name);
     if (!bests.empty()) best += ", " + duration(std::max(0.0, s.elapsed_s - bests.back().first)) + " ago";
+    for (const auto& [name, ratio] : s.best->ratios) best += fmt::format(", {} {}", ratio_of(ratio), name);
   }
   add("best", best);
   add("evaluated",
@@ -201,7 +202,10 @@ LiveView live_view_of(const Summary& s, const BestsSoFar& bests) {
     add("model", fmt::format("{}: {} calls, {} in flight, {:.2f} USD", plain_line(name, 40),
                              model.value("calls", std::int64_t{0}), model.value("in_flight", 0),
                              model.value("usd", 0.0)));
-  for (const std::string& device : s.devices) add("device", plain_line(device, 200));
+  std::map<std::string, int> devices;
+  for (const std::string& device : s.devices) ++devices[device];
+  for (const auto& [device, count] : devices)
+    add("device", (count > 1 ? fmt::format("{} x ", count) : "") + plain_line(device, 200));
   if (s.workers.size() > 1)
     for (const WorkersOf& pool : s.workers)
       add("workers", fmt::format("{} on {}", pool.workers, pool.device));

@@ -204,6 +204,7 @@ class Writer {
     s.propose(i, source == id ? source_of(id) : "", "s", body);
     if (asked && question_ <= 200) calls_.push_back({op, question_, id});
 
+    if (id % 50 == 0) intervene(s, id);
     Evaluation e;
     const bool refused = !seed && one_in(3.5);
     if (refused) {
@@ -233,7 +234,6 @@ class Writer {
     s.judge(i, e);
     if (id % 40 == 0) s.profile(id, profile(i.fitness));
     if (i.fitness > best_fitness_ * (1.0 + 0.004)) contend(s, id, i.fitness);
-    if (id % 150 == 0) intervene(s, id);
   }
 
   void contend(Step& s, IndividualId id, double fitness) {
