@@ -136,6 +136,8 @@ int dashboard_command(const Arguments& arguments) {
         "It is not encrypted: whoever can read this network's traffic sees the token. Prefer: ssh -L " +
         fmt::format("{0}:127.0.0.1:{0} THIS_MACHINE", open->port()));
   std::fflush(output.text());
+  constexpr int kBehindSearches = 10;
+  (void)!::nice(kBehindSearches);
   open->serve(interrupted());
   return 0;
 }
