@@ -168,8 +168,9 @@ PageResponse Dashboard::State::answer(const std::string& text, const PageTarget&
   PageResponse response = view(target);
   constexpr std::size_t kShort = 1 << 20;
   if (response.body.size() > kShort) return response;
-  if (one.answers.size() >= kAnswers) one.answers.clear();
-  one.answers[text] = {response, now(), now() - begun, revision};
+  auto& answers = run(target.value("run"), false).answers;  // view() may have opened the run anew
+  if (answers.size() >= kAnswers) answers.clear();
+  answers[text] = {response, now(), now() - begun, revision};
   return response;
 }
 
