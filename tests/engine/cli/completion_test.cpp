@@ -18,7 +18,7 @@ std::string completed(const std::filesystem::path& script, const std::filesystem
   options.folder = folder;
   const std::string program = "source '" + script.string() + "'; COMP_WORDS=(" + words +
                               "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _cultivar; echo \"${COMPREPLY[*]}\"";
-  const auto result = run_command({"bash", "-c", program}, options);
+  const auto result = cultivar::testing::run_command({"bash", "-c", program}, options);
   BOOST_TEST(result.err == "");
   return result.out.substr(0, result.out.find('\n'));
 }
@@ -51,8 +51,8 @@ BOOST_AUTO_TEST_CASE(bash_completes_commands_options_and_runs) {
     const auto file = folder / other;
     write_text(file, std::string(other) == "zsh" ? zsh_completion(defined_commands())
                                                  : fish_completion(defined_commands()));
-    if (run_command({"sh", "-c", std::string("command -v ") + other}).exit == 0)
-      BOOST_TEST(run_command({other, "-n", file.string()}).exit == 0);
+    if (cultivar::testing::run_command({"sh", "-c", std::string("command -v ") + other}).exit == 0)
+      BOOST_TEST(cultivar::testing::run_command({other, "-n", file.string()}).exit == 0);
   }
 }
 
