@@ -20,15 +20,6 @@ RunReport::Reasons most_frequent_first(const std::map<std::string, std::int64_t>
   return reasons;
 }
 
-void count_calls(const Record& record, RunReport& run_report) {
-  for (const ExchangeRow& row : exchanges_of(record)) {
-    Yield& yield = run_report.yields[{row.op, row.model}];
-    ++yield.calls;
-    yield.tokens += row.usage.total();
-    yield.usd += row.usd;
-  }
-}
-
 }  // namespace
 
 RunReport tell(const Record& record) {
@@ -37,37 +28,23 @@ RunReport tell(const Record& record) {
   return tell(record, index);
 }
 
-RunReport tell(const Record& record, const RunIndex& index) {
-  RunReport run_report;
-  run_report.summary = summary_of(record);
-  run_report.interventions = interventions_of(record);
-  run_report.sessions = index.sessions();
-  run_report.paced = index.paced();
+std::map<std::pair<std::string, std::string>, Yield> yields_of(const Record& record, const RunIndex& index) {
+  std::map<std::pair<std::string, std::string>, Yield> yields;
   const auto yield_of = [&](const KernelFacts& k) -> Yield& {
-    return run_report.yields[{index.word(k.op), index.word(k.model)}];
+    return yields[{index.word(k.op), index.word(k.model)}];
   };
-  std::map<std::string, std::int64_t> rejections, unconfirmed;
   for (const KernelFacts& k : index.kernels()) {
-    if (const auto confirmation = k.expelled ? record.confirmation(k.id) : std::nullopt)
-      ++unconfirmed[fmt::format("{}: {}", name_of(confirmation->stage), confirmation->reason)];
     Yield& yield = yield_of(k);
     ++yield.proposed;
     yield.challengers += k.challenged;
-    if (k.state != IndividualState::rejected) continue;
-    const std::string& reason = index.word(k.reason);
-    ++rejections[index.word(k.stage) + (reason.empty() ? "" : ": " + reason)];
   }
-  run_report.rejections = most_frequent_first(rejections);
-  run_report.unconfirmed = most_frequent_first(unconfirmed);
   for (const RunIndex::Judgement& judgement : index.judged()) {
     const KernelFacts* const k = index.find(judgement.id);
     if (!k) continue;
     Yield& yield = yield_of(*k);
     yield.device_s += judgement.device_s;
-    run_report.device_s += judgement.device_s;
     ++(k->fitness > 0.0 ? yield.measured : yield.rejected);
     yield.best = std::max(yield.best, k->fitness);
-    run_report.judged.push_back({k->id, index.word(k->op), judgement.elapsed_s, k->fitness, k->expelled});
   }
   Standings standings(record);
   for (const RunIndex::Promotion& promotion : index.promotions()) {
@@ -77,9 +54,42 @@ RunReport tell(const Record& record, const RunIndex& index) {
     ++yield.promoted;
     if (const DuelResult* const duel = standings.duel(k->id))
       yield.gain = (1.0 + yield.gain) * std::exp(duel->all.log_ratio) - 1.0;
-    run_report.steps.push_back({k->id, promotion.evaluations, promotion.elapsed_s, k->fitness});
   }
-  count_calls(record, run_report);
+  for (const ExchangeRow& row : exchanges_of(record)) {
+    Yield& yield = yields[{row.op, row.model}];
+    ++yield.calls;
+    yield.tokens += row.usage.total();
+    yield.usd += row.usd;
+  }
+  return yields;
+}
+
+RunReport tell(const Record& record, const RunIndex& index) {
+  RunReport run_report;
+  run_report.summary = summary_of(record);
+  run_report.interventions = interventions_of(record);
+  run_report.sessions = index.sessions();
+  run_report.paced = index.paced();
+  run_report.yields = yields_of(record, index);
+  std::map<std::string, std::int64_t> rejections, unconfirmed;
+  for (const KernelFacts& k : index.kernels()) {
+    if (const auto confirmation = k.expelled ? record.confirmation(k.id) : std::nullopt)
+      ++unconfirmed[fmt::format("{}: {}", name_of(confirmation->stage), confirmation->reason)];
+    if (k.state != IndividualState::rejected) continue;
+    const std::string& reason = index.word(k.reason);
+    ++rejections[index.word(k.stage) + (reason.empty() ? "" : ": " + reason)];
+  }
+  run_report.rejections = most_frequent_first(rejections);
+  run_report.unconfirmed = most_frequent_first(unconfirmed);
+  for (const RunIndex::Judgement& judgement : index.judged()) {
+    const KernelFacts* const k = index.find(judgement.id);
+    if (!k) continue;
+    run_report.device_s += judgement.device_s;
+    run_report.judged.push_back({k->id, index.word(k->op), judgement.elapsed_s, k->fitness, k->expelled});
+  }
+  for (const RunIndex::Promotion& promotion : index.promotions())
+    if (const KernelFacts* const k = index.find(promotion.id))
+      run_report.steps.push_back({k->id, promotion.evaluations, promotion.elapsed_s, k->fitness});
   if (const auto& best = run_report.summary.best; best)
     for (const auto& [name, ratio] : best->ratios)
       if (ratio > 0.0) run_report.contenders[name] = best->fitness / ratio;

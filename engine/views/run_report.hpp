@@ -54,6 +54,8 @@ struct RunReport {
   std::int64_t sessions = 0;  // number of times the search was started or resumed
 };
 
+std::map<std::pair<std::string, std::string>, Yield> yields_of(const Record&,
+                                                               const RunIndex&);  // by operator and model
 RunReport tell(const Record&);  // reads the whole record once
 RunReport tell(const Record&, const RunIndex&);
 nlohmann::json intervention_facts(const std::vector<InterventionRow>&);

@@ -275,9 +275,9 @@ json failures_view(const Record& record, const RunIndex& index) {
 }
 
 json operators_view(const Record& record, const RunIndex& index) {
-  const RunReport run_report = tell(record, index);
+  const Summary summary = summary_of(record);
   json rows = json::array();
-  for (const auto& [who, y] : run_report.yields)
+  for (const auto& [who, y] : yields_of(record, index))
     rows.push_back({{"operator", who.first},
                     {"model", who.second},
                     {"proposed", y.proposed},
@@ -291,9 +291,7 @@ json operators_view(const Record& record, const RunIndex& index) {
                     {"calls", y.calls},
                     {"tokens", y.tokens},
                     {"usd", y.usd}});
-  return {{"rows", rows},
-          {"models", run_report.summary.models.is_object() ? run_report.summary.models : json::object()},
-          {"device_s", run_report.device_s}};
+  return {{"rows", rows}, {"models", summary.models.is_object() ? summary.models : json::object()}};
 }
 
 json devices_view(const Record& record, const RunIndex& index) {
@@ -361,8 +359,13 @@ json budgets_view(const Record& record, const RunIndex& index) {
 }
 
 json interventions_view(const Record& record) {
+  constexpr std::size_t kMost = 300;
   const Summary summary = summary_of(record);
-  return {{"rows", intervention_facts(interventions_of(record))},
+  std::vector<InterventionRow> rows = interventions_of(record);
+  const std::size_t all = rows.size();
+  if (all > kMost) rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(kMost));
+  return {{"rows", intervention_facts(rows)},
+          {"all", all},
           {"plan", summary.plan},
           {"gate_advice", summary.gate_advice}};
 }

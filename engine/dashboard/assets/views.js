@@ -211,7 +211,7 @@ views.interventions = {
   name: 'Interventions',
   async show() {
     const view = await get('interventions');
-    return [table('Changes of how the search proposes, and what they gave', [{ name: 'After', n: true }, { name: 'Intervention', text: true }, { name: 'Evaluated', n: true }, { name: 'Measured', n: true }, { name: 'Best over parent', n: true }, 'Promoted'],
+    return [table('Changes of how the search proposes, and what they gave' + (view.all > view.rows.length ? `: the newest ${view.rows.length} of ${num(view.all)}` : ''), [{ name: 'After', n: true }, { name: 'Intervention', text: true }, { name: 'Evaluated', n: true }, { name: 'Measured', n: true }, { name: 'Best over parent', n: true }, 'Promoted'],
       view.rows.map(row => [span(row.at_s), row.text, row.result ? num(row.result.evaluated) : '', row.result ? num(row.result.measured) : 'not ended', row.result && row.result.best_gain > 0 ? percent(row.result.best_gain) : '', row.promoted.map((id, i) => [i ? ', ' : '', kernel(id)])]),
       { none: 'None: the supervisor saw no reason, or is off.' }),
     view.plan && view.plan.strategies ? [h('h2', {}, `Plan of question ${view.plan.question}`), h('ul', {}, view.plan.strategies.map(each => h('li', {}, each)))] : null,
