@@ -521,7 +521,7 @@ def main():
         if absent and name not in ("refused", "terminal", "with_search"):
             print("skipped: " + absent)
             sys.exit(77)
-        case = Case(pathlib.Path(words[0]), pictures)
+        case = Case(pathlib.Path(words[0]).resolve(), pictures)
         began = time.monotonic()
         try:
             CASES[name](case)
