@@ -42,7 +42,7 @@ function num(x, digits = 4) {
 }
 function span(t) {
   if (typeof t !== 'number' || !isFinite(t)) return absent;
-  if (t < 60) return num(t, 3) + ' s';
+  if (t < 60) return num(Number(t.toFixed(t < 10 ? 1 : 0))) + ' s';
   const w = Math.round(t);
   if (w < 3600) return Math.floor(w / 60) + ' min ' + (w % 60) + ' s';
   if (w < 86400) return Math.floor(w / 3600) + ' h ' + Math.floor(w / 60 % 60) + ' min';

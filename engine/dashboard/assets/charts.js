@@ -15,6 +15,13 @@ function log_values(low, high) {
 }
 function time_text(t, most) { return most < 120 ? num(t, 3) + ' s' : most < 7200 ? num(t / 60, 3) + ' min' : most < 172800 ? num(t / 3600, 3) + ' h' : num(t / 86400, 3) + ' d'; }
 
+// Below a picture: round numbers of the unit that people would choose.
+function ticks(svg, x_max, by_time, width, X, y) {
+  const unit = !by_time ? 1 : x_max < 120 ? 1 : x_max < 7200 ? 60 : x_max < 172800 ? 3600 : 86400;
+  for (const v of round_values(0, x_max / unit, Math.max(2, width / 120)))
+    svg.append(s('text', { x: X(v * unit), y, 'text-anchor': X(v * unit) > width - 40 ? 'end' : 'middle' }, by_time ? time_text(v * unit, x_max) : num(v)));
+}
+
 // Draws again when the width changes. draw(width) -> svg
 function drawn(draw) {
   const at = h('div', {});
@@ -50,9 +57,7 @@ function evaluations_chart(series, unit, contenders, more) {
       'aria-label': `Fitness in ${unit} of every evaluation over ${by_time ? 'search time' : 'the number of evaluations'}; ${series.best.length} times there was a new best. The arrow keys go through them.` });
     for (const v of logarithmic ? log_values(base, top) : round_values(base, top, height / 50))
       svg.append(s('line', { class: 'axis', x1: left, x2: width - right, y1: Y(v), y2: Y(v) }), s('text', { x: left - 6, y: Y(v) + 4, 'text-anchor': 'end' }, num(v, 3)));
-    const scale = by_time ? (series.x_max < 120 ? 1 : series.x_max < 7200 ? 60 : series.x_max < 172800 ? 3600 : 86400) : 1;
-    for (const v of round_values(0, series.x_max / scale, Math.max(2, width / 120)))
-      svg.append(s('text', { x: X(v * scale), y: height - lower + 16, 'text-anchor': 'middle' }, by_time ? time_text(v * scale, series.x_max) : num(v)));
+    ticks(svg, series.x_max, by_time, width, X, height - lower + 16);
     svg.append(s('text', { x: width - right, y: height - 4, 'text-anchor': 'end' }, by_time ? 'search time' : 'evaluations'), s('text', { x: 2, y: 11 }, unit + (logarithmic ? ', logarithmic' : '')));
     const bars = s('g', { class: 'bars' }), most = Math.max(1, ...series.rejected.map(each => each[1]));
     for (const [x, count] of series.rejected) { const tall = 3 + 20 * count / most; bars.append(s('rect', { x: X(x) - 1.5, y: height - lower - tall, width: 3, height: tall })); }
@@ -109,7 +114,7 @@ function line_chart(name, unit, values, x_max) {
     const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `${name}: from ${num(low)} to ${num(high)} ${unit}` });
     for (const v of round_values(low - pad, high + pad, 4)) svg.append(s('line', { class: 'axis', x1: left, x2: width - right, y1: Y(v), y2: Y(v) }), s('text', { x: left - 6, y: Y(v) + 4, 'text-anchor': 'end' }, num(v, 3)));
     svg.append(s('text', { x: 2, y: 11 }, `${name}, ${unit}`), s('path', { class: 'bestline', d: 'M' + values.map(v => `${X(v[0]).toFixed(1)} ${Y(v[1]).toFixed(1)}`).join('L') }));
-    for (const v of round_values(0, x_max, Math.max(2, width / 150))) svg.append(s('text', { x: X(v), y: height - 4, 'text-anchor': 'middle' }, time_text(v, x_max)));
+    ticks(svg, x_max, true, width, X, height - 4);
     return svg;
   };
   return h('figure', {}, drawn(draw));
@@ -123,7 +128,7 @@ function busy_chart(shares, x_max) {
     for (const v of round_values(0, most, 3)) svg.append(s('line', { class: 'axis', x1: left, x2: width - right, y1: Y(v), y2: Y(v) }), s('text', { x: left - 6, y: Y(v) + 4, 'text-anchor': 'end' }, num(v, 3)));
     shares.forEach((share, i) => bars.append(s('rect', { x: left + i * wide + .5, y: Y(share), width: Math.max(1, wide - 1), height: Math.max(0, height - lower - Y(share)) })));
     svg.append(bars, s('text', { x: 2, y: 11 }, 'busy devices (checks and measurements)'));
-    for (const v of round_values(0, x_max, Math.max(2, width / 150))) svg.append(s('text', { x: left + (width - left - right) * v / x_max, y: height - 4, 'text-anchor': 'middle' }, time_text(v, x_max)));
+    ticks(svg, x_max, true, width, x => left + (width - left - right) * x / x_max, height - 4);
     return svg;
   };
   return h('figure', {}, drawn(draw));
