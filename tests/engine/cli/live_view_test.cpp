@@ -45,26 +45,25 @@ BOOST_AUTO_TEST_CASE(everything_fits_into_eighty_columns_and_breaks_between_word
         all += line + "\n";
       }
       BOOST_TEST(ascii(all) == !utf8);
-      for (const char* words :
-           {"61.23 GFLOPS (#217, 4.20x seed), 5 min 00 s ago",
-            "340, 260 measured, 80 rejected (compile 50, smoke 30)", "#339 in its duel with #217",
-            "1 evaluating, 1 compiling", "20 min 00 s of 60 min 00 s", "340 of 1000", "about 40 min 00 s"})
+      for (const char* words : {"61.23 GFLOPS (#217, 4.20x seed), 5 min 00 s ago",
+                                "340, 260 measured, 80 rejected (compile 50, smoke 30)",
+                                "#339 in its duel with #217 (14 of at most 2000 pairs), 1 evaluating",
+                                "20 min 00 s of 1 h 00 min", "340 of 1000", "about 40 min 00 s"})
         BOOST_TEST(all.find(words) != std::string::npos, std::string(words) + "\n" + all);
-      if (width == 79U) BOOST_TEST(all.find("fit ...") != std::string::npos, all);
+      if (width == 79U) BOOST_TEST(all.find(" ...\n") != std::string::npos, all);
     }
 }
 
 BOOST_AUTO_TEST_CASE(a_sparkline_rises_with_the_best) {
   const BestsSoFar bests{{0, 1.0}, {50, 2.0}, {100, 4.0}};
-  BOOST_TEST(sparkline(bests, 100, 4, false) == "__-#");
+  BOOST_TEST(sparkline(bests, 100, 4, false) == "_==#");
   BOOST_TEST(columns_of(sparkline(bests, 200, 40, true)) == 40U);
   BOOST_TEST(sparkline({{80, 3.0}}, 100, 5, false) == "   ##");
   BOOST_TEST(sparkline({}, 100, 5, false).empty());
 }
 
 BOOST_AUTO_TEST_CASE(lines_and_tables_break_at_spaces) {
-  BOOST_TEST(wrapped("  key   one two three four", 16, "        ") ==
-             "  key   one two\n        three\n        four");
+  BOOST_TEST(wrapped("  key   one two three four", 18, "        ") == "  key   one two\n        three four");
   BOOST_TEST(wrapped("averylongword b", 5, "") == "averylongword\nb");
   BOOST_TEST(between_words("one two three", 11) == "one two ...");
   BOOST_TEST(between_words("one two", 7) == "one two");
