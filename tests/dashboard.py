@@ -17,6 +17,7 @@ import tempfile
 import time
 import urllib.parse
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
 import browser as chromium  # noqa: E402
 
