@@ -15,7 +15,7 @@ add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/share/man/man1/cultivar.1
   COMMAND gzip -9 -n -r ${CMAKE_BINARY_DIR}/share/man
   COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/share/man/man1/cultivar.1
   DEPENDS cultivar COMMENT "Manual pages and completion")
-add_custom_target(manual DEPENDS ${CMAKE_BINARY_DIR}/share/man/man1/cultivar.1)
+add_custom_target(manual ALL DEPENDS ${CMAKE_BINARY_DIR}/share/man/man1/cultivar.1)
 add_dependencies(programs manual)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION share PATTERN "cultivar.1" EXCLUDE)
 
