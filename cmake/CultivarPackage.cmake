@@ -8,6 +8,17 @@ install(FILES ${CMAKE_SOURCE_DIR}/experiments/mailbox_evolution/answers.jsonl  #
 install(FILES ${CMAKE_SOURCE_DIR}/evaluators/contenders/cultivar_contender.h DESTINATION include)
 install(FILES ${CMAKE_SOURCE_DIR}/README.md DESTINATION share/doc/cultivar)
 
+# Completion of bash, zsh and fish, and manual pages: the program writes them from its commands' definitions.
+add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/share/man/man1/cultivar.1
+  COMMAND ${CMAKE_COMMAND} -E rm -rf ${CMAKE_BINARY_DIR}/share
+  COMMAND cultivar completion --out ${CMAKE_BINARY_DIR}/share
+  COMMAND gzip -9 -n -r ${CMAKE_BINARY_DIR}/share/man
+  COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/share/man/man1/cultivar.1
+  DEPENDS cultivar COMMENT "Manual pages and completion")
+add_custom_target(manual ALL DEPENDS ${CMAKE_BINARY_DIR}/share/man/man1/cultivar.1)
+add_dependencies(programs manual)
+install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ DESTINATION share PATTERN "cultivar.1" EXCLUDE)
+
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME cultivar)
 set(CPACK_PACKAGE_CONTACT "Cultivar")

@@ -68,6 +68,11 @@ cultivar status quickstart
 [ -s runs/quickstart/best/kernel.cpp ] || fail "no exported kernel"
 cultivar export quickstart --out other >/dev/null || fail "export"
 cultivar replay quickstart >/dev/null || fail "replay"
+for each in man/man1/cultivar.1.gz man/man1/cultivar-dashboard.1.gz bash-completion/completions/cultivar zsh/vendor-completions/_cultivar fish/vendor_completions.d/cultivar.fish; do
+  # Small images leave out manual pages.
+  [ -s "$place/share/$each" ] || grep -qs "path-exclude.*/man" /etc/dpkg/dpkg.cfg.d/* || fail "no $each"
+done
+cultivar report quickstart --html --out story >/dev/null && grep -q "Content-Security-Policy" story/report.html || fail "report --html"
 [ -d "$HOME/.cache/cultivar" ] || fail "no cache in the home folder"
 # lib/cultivar is there only if the build found CUDA.
 written=$(find "$place/share/cultivar" "$place/libexec/cultivar" "$place/lib/cultivar" -newer "$HOME/before" 2>/dev/null || true)

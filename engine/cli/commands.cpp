@@ -34,6 +34,7 @@ constexpr Command table[] = {
     {"stop", "stop a running search with a checkpoint", stop_command},
     {"runs", "list the runs and their state", runs_command},
     {"status", "show the state of a search", status_command},
+    {"dashboard", "show runs as a live page for a browser", dashboard_command},
     {"show", "show one individual: source, evaluation, lineage", show_command},
     {"lineage", "show which kernels were derived from which", lineage_command},
     {"report", "write a run's history as a Markdown page with a chart", report_command},
@@ -49,6 +50,7 @@ constexpr Command table[] = {
     {"new", "write the folder of a new task, or a new seed", new_command},
     {"replay", "recompute every decision of a run from its record", replay_command},
     {"mcp", "offer a run or a task to a coding agent", mcp_command},
+    {"completion", "complete commands in a shell, and manual pages", completion_command},
     {"doctor", "check what this machine supports and what is missing", doctor_command},
 };
 

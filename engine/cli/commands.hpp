@@ -28,6 +28,7 @@ int attach_command(const Arguments&);
 int stop_command(const Arguments&);
 int runs_command(const Arguments&);
 int status_command(const Arguments&);
+int dashboard_command(const Arguments&);
 int show_command(const Arguments&);
 int lineage_command(const Arguments&);
 int report_command(const Arguments&);
@@ -42,6 +43,7 @@ int import_command(const Arguments&);
 int replay_command(const Arguments&);
 int doctor_command(const Arguments&);
 int mcp_command(const Arguments&);
+int completion_command(const Arguments&);
 
 // Runs the command that the first argument names. Prints a message for every error and returns the exit code:
 // 0 done, 1 the work failed, 2 bad usage or configuration, 3 something needed is missing, 130 interrupted.

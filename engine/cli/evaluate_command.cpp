@@ -44,38 +44,6 @@ Evaluation claims_nothing(const Variant& variant, const Task& task, const std::s
                                   : "Use a set with workloads that it claims: " + others);
 }
 
-json facts_of(const std::string& variant, const std::string& id, const Evaluation& e, const json& profile,
-              const std::vector<BeyondMemory>& beyond) {
-  json faster = json::array();
-  for (const BeyondMemory& each : beyond)
-    faster.push_back({{"workload", each.workload},
-                      {"bytes_per_second", each.bytes_per_second},
-                      {"of_memory", each.of_memory}});
-  return {{"variant", variant},
-          {"id", id},
-          {"verdict", !e.measured()         ? "rejected"
-                      : e.workloads.empty() ? "passed"
-                                            : "measured"},
-          {"stage", name_of(e.stage)},
-          {"reason", e.reason},
-          {"diagnostics", e.diagnostics},
-          {"contender_troubles", e.contender_troubles},
-          {"resources", json(e.resources.values)},
-          {"instruction_shares", json(e.resources.shares)},
-          {"fitness", e.fitness},
-          {"unit", e.unit},
-          {"workloads", workload_facts(e)},
-          {"best_contender", contender_facts(e)},
-          {"exactness", e.exactness},
-          {"checked", e.checked ? json(*e.checked) : json()},
-          {"largest_elements", e.largest_elements},
-          {"coverage", e.coverage ? json(*e.coverage) : json()},
-          {"faster_than_memory", faster},
-          {"profile", profile},
-          {"input_seed", e.input_seed},
-          {"machine_code", e.machine_code}};
-}
-
 void print(const std::string& variant, const std::string& id, const Evaluation& e,
            const std::vector<BeyondMemory>& beyond, bool beside, bool checks_only, const Output& output) {
   const std::string head = id.empty() ? variant : fmt::format("{} ({})", variant, short_id(id));
@@ -281,7 +249,7 @@ int evaluate_command(const Arguments& arguments) {
       report = report_json(profile);
       output.line(report_text(profile));
     }
-    all.push_back(facts_of(source.origin, id, evaluation, report, beyond));
+    all.push_back(evaluation_facts(source.origin, id, evaluation, report, beyond));
     every_one_measured = every_one_measured && evaluation.measured();
     for (const ContenderTrouble& trouble : evaluation.contender_troubles)  // it was asked for by name
       every_one_measured = every_one_measured && trouble.kind != ContenderTrouble::Kind::unusable;

@@ -1,87 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
+#include "engine/views/lineage_view.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 namespace {
 
-using nlohmann::json;
-
-struct Tree {
-  std::map<IndividualId, IndividualRow> rows;
-  std::map<IndividualId, std::set<IndividualId>> children;
-  std::set<IndividualId> roots;
-  struct Settings {
-    std::int64_t count = 0;
-    IndividualId best = 0;
-    double fitness = 0.0;
-  };
-  std::map<IndividualId, Settings> settings;  // that are counted, by the kernel that they were derived from
-
-  // The chain of first parents that leads to an individual.
-  void add(const std::vector<IndividualRow>& line) {
-    IndividualId before = 0;
-    for (const IndividualRow& row : line) {
-      const IndividualId id = row.individual.id;
-      rows.emplace(id, row);
-      if (before == 0)
-        roots.insert(id);
-      else
-        children[before].insert(id);
-      before = id;
-    }
-  }
-};
-
-// All sources of a run. Settings of a source that led to nothing else are only counted.
-Tree whole_tree(const Record& record, const std::set<IndividualId>& promoted, Standings& standings) {
-  std::map<IndividualId, IndividualRow> all;
-  record.each_individual([&](const IndividualRow& row) { all.emplace(row.individual.id, row); });
-  const auto parent_of = [&](IndividualId id) {
-    const auto& parents = all.at(id).individual.descent.parents;
-    if (parents.empty() || !all.contains(parents.front())) return IndividualId{0};
-    if (parents.front() >= id)  // a circle would never end
-      throw InputError(fmt::format("the record is damaged: #{}, a parent of #{}, is not older than it",
-                                   parents.front(), id));
-    return parents.front();
-  };
-  std::set<IndividualId> shown;
-  for (const auto& [id, row] : all) {
-    const IndividualId parent = parent_of(id);
-    const bool setting = parent != 0 && all.at(parent).individual.source_id == row.individual.source_id;
-    if (setting && !promoted.contains(id)) continue;
-    for (IndividualId at = id; at != 0 && shown.insert(at).second;) at = parent_of(at);
-  }
-  Tree tree;
-  for (const auto& [id, row] : all) {
-    const IndividualId parent = parent_of(id);
-    if (shown.contains(id)) {
-      tree.rows.emplace(id, row);
-      if (parent == 0)
-        tree.roots.insert(id);
-      else
-        tree.children[parent].insert(id);
-      continue;
-    }
-    IndividualId nearest = parent;
-    while (!shown.contains(nearest)) nearest = parent_of(nearest);
-    Tree::Settings& settings = tree.settings[nearest];
-    ++settings.count;
-    if (row.state != IndividualState::measured) continue;
-    const double fitness = standings.fitness(row);
-    if (fitness <= settings.fitness) continue;
-    settings.fitness = fitness;
-    settings.best = id;
-  }
-  return tree;
-}
-
-std::string line_of(const Tree& tree, IndividualId id, IndividualId parent, const std::string& branch,
+std::string line_of(const LineageTree& tree, IndividualId id, IndividualId parent, const std::string& branch,
                     const std::set<IndividualId>& promoted, Standings& standings) {
   const IndividualRow& row = tree.rows.at(id);
   const std::string value =
@@ -105,8 +35,8 @@ std::string line_of(const Tree& tree, IndividualId id, IndividualId parent, cons
 }
 
 // Not recursive: a chain may be as long as the run.
-void print(const Tree& tree, IndividualId root, const std::set<IndividualId>& promoted, Standings& standings,
-           const Output& output) {
+void print(const LineageTree& tree, IndividualId root, const std::set<IndividualId>& promoted,
+           Standings& standings, const Output& output) {
   constexpr std::size_t widest = 240;  // indented no further
   struct Due {
     IndividualId id, parent;
@@ -118,11 +48,9 @@ void print(const Tree& tree, IndividualId root, const std::set<IndividualId>& pr
     const Due now = std::move(due.back());
     due.pop_back();
     const bool top = now.parent == 0;
-    output.line(line_of(tree, now.id, now.parent,
-                        now.indent + (top        ? ""
-                                      : now.last ? "`- "
-                                                 : "|- "),
-                        promoted, standings));
+    const std::string branch = now.indent + (top ? "" : now.last ? "`- " : "|- ");
+    const std::string below = now.indent + (top ? "" : now.last ? "   " : "|  ") + "    ";
+    output.line(line_of(tree, now.id, now.parent, branch, promoted, standings), below);
     const auto found = tree.children.find(now.id);
     if (found == tree.children.end()) continue;
     const std::string indent = now.indent + (top || now.indent.size() >= widest ? ""
@@ -154,32 +82,12 @@ int lineage_command(const Arguments& arguments) {
 
   const Output output(as_json);
   const Record record = open_run(find_installation(), run);
-  Tree tree;
   Standings standings(record);
-  std::set<IndividualId> promoted;
-  for (const PromotionRow& promotion : record.promotions()) promoted.insert(promotion.individual);
-  if (text.empty()) {
-    tree = whole_tree(record, promoted, standings);
-  } else {
-    const IndividualId id = find_individual(record, text);
-    tree.add(record.lineage(id));
-    for (const IndividualId child : record.descendants(id)) {
-      if (const auto row = record.individual(child)) {
-        tree.rows.emplace(child, *row);
-        tree.children[id].insert(child);
-      }
-    }
-  }
+  const std::set<IndividualId> promoted = promoted_in(record);
+  const LineageTree tree = text.empty() ? whole_lineage(record, promoted, standings)
+                                        : lineage_of(record, find_individual(record, text));
   if (as_json) {
-    json nodes = json::array();
-    for (const auto& [id, row] : tree.rows) {
-      json node = facts_of(row);
-      node["promoted"] = promoted.contains(id);
-      node["standing"] = standings.fitness(id);
-      if (const DuelResult* const duel = standings.duel(id)) node["duel"] = facts_of(*duel);
-      nodes.push_back(node);
-    }
-    output.facts(nodes);
+    output.facts(lineage_facts(tree, promoted, standings));
     return 0;
   }
   if (text.empty() && promoted.empty()) {

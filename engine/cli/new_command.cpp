@@ -201,11 +201,34 @@ int new_seed(const Arguments& arguments) {
 
 }  // namespace
 
+namespace {
+
+CommandDefinition definition_of_both() {
+  CommandDefinition both{
+      "new",
+      "Writes the folder of a new task, or a new seed of a task, to be completed.",
+      "cultivar new task my_norm",
+      {{"WHAT", "task or seed", true}, {"NAME", "the new task's name, or the task of the seed", true}},
+      {}};
+  for (const auto one : {new_task, new_seed}) try {
+      (void)one({kAskForDefinition});
+    } catch (const CommandDefinition& definition) {
+      for (const CommandDefinition::Word& option : definition.options)
+        if (std::ranges::find(both.options, option.name, &CommandDefinition::Word::name) ==
+            both.options.end())
+          both.options.push_back(option);
+    }
+  return both;
+}
+
+}  // namespace
+
 int new_command(const Arguments& arguments) {
   const std::string what = arguments.empty() ? "" : arguments.front();
   const Arguments rest(arguments.empty() ? arguments.begin() : arguments.begin() + 1, arguments.end());
   if (what == "task") return new_task(rest);
   if (what == "seed") return new_seed(rest);
+  if (what == kAskForDefinition) throw definition_of_both();
   const bool help = what == "--help" || what == "-h";
   if (!help && !what.empty()) notify("cultivar new: '{}' cannot be made\n", what);
   fmt::print(help ? stdout : stderr,

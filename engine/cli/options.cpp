@@ -15,12 +15,13 @@
 namespace cultivar {
 
 struct Options::State {
-  std::string command;
+  CommandDefinition definition;
   CLI::App app;
   std::vector<std::string> flags{"--help"};
 
   State(std::string_view name, std::string_view about, std::string_view example)
-      : command(name), app(std::string(about), "cultivar " + std::string(name)) {
+      : definition{std::string(name), std::string(about), std::string(example), {}, {}},
+        app(std::string(about), "cultivar " + std::string(name)) {
     app.footer("Example:\n  " + std::string(example));
     app.get_formatter()->column_width(30);
     app.get_formatter()->label("REQUIRED", "");
@@ -30,6 +31,7 @@ struct Options::State {
   CLI::Option* add(const std::string& name, T& value, const std::string& about) {
     const bool flag = name.starts_with("--");
     if (flag) flags.push_back(name);
+    (flag ? definition.options : definition.arguments).push_back({name, about, false, false, flag});
     return app.add_option(name, value, about)->type_name(flag ? "VALUE" : "");
   }
 
@@ -48,6 +50,7 @@ Options::~Options() = default;
 
 Options& Options::argument(const std::string& name, std::string& value, const std::string& about) {
   state_->add(name, value, about)->required();
+  state_->definition.arguments.back().required = true;
   return *this;
 }
 
@@ -58,7 +61,16 @@ Options& Options::optional_argument(const std::string& name, std::string& value,
 
 Options& Options::arguments(const std::string& name, std::vector<std::string>& values,
                             const std::string& about) {
-  state_->add(name, values, about)->required();
+  optional_arguments(name, values, about);
+  state_->app.get_option(name)->required();
+  state_->definition.arguments.back().required = true;
+  return *this;
+}
+
+Options& Options::optional_arguments(const std::string& name, std::vector<std::string>& values,
+                                     const std::string& about) {
+  state_->add(name, values, about);
+  state_->definition.arguments.back().many = true;
   return *this;
 }
 
@@ -79,16 +91,19 @@ Options& Options::option(const std::string& flag, double& value, const std::stri
 
 Options& Options::each(const std::string& flag, std::vector<std::string>& values, const std::string& about) {
   state_->add(flag, values, about + " (may be repeated)")->allow_extra_args(false);
+  state_->definition.options.back().many = true;
   return *this;
 }
 
 Options& Options::flag(const std::string& flag, bool& value, const std::string& about) {
   state_->flags.push_back(flag);
+  state_->definition.options.push_back({flag, about, false, false, false});
   state_->app.add_flag(flag, value, about);
   return *this;
 }
 
 std::optional<int> Options::parse(const std::vector<std::string>& arguments) {
+  if (arguments.size() == 1 && arguments.front() == kAskForDefinition) throw state_->definition;
   try {
     state_->app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     return std::nullopt;
@@ -104,8 +119,8 @@ std::optional<int> Options::parse(const std::vector<std::string>& arguments) {
         hint = " (did you mean " + near + "?)";
       break;
     }
-    std::fprintf(stderr, "cultivar %s: %s%s\nTry: %s %s --help\n", state_->command.c_str(), error.what(),
-                 hint.c_str(), called_as().c_str(), state_->command.c_str());
+    std::fprintf(stderr, "cultivar %s: %s%s\nTry: %s %s --help\n", state_->definition.name.c_str(),
+                 error.what(), hint.c_str(), called_as().c_str(), state_->definition.name.c_str());
     return 2;
   }
 }

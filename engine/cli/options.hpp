@@ -10,6 +10,17 @@
 
 namespace cultivar {
 
+// What a command takes, for completion and manual pages.
+struct CommandDefinition {
+  struct Word {
+    std::string name, about;  // "RUN", "--json"
+    bool required = false, many = false, value = false;
+  };
+  std::string name, about, example;
+  std::vector<Word> arguments, options;
+};
+inline constexpr const char* kAskForDefinition = "--definition-of-the-command";
+
 // Every value passed here must outlive parse(). Its value before parse() is the default.
 class Options {
  public:
@@ -21,6 +32,8 @@ class Options {
   Options& argument(const std::string& name, std::string& value, const std::string& about);
   Options& optional_argument(const std::string& name, std::string& value, const std::string& about);
   Options& arguments(const std::string& name, std::vector<std::string>& values, const std::string& about);
+  Options& optional_arguments(const std::string& name, std::vector<std::string>& values,
+                              const std::string& about);
 
   Options& option(const std::string& flag, std::string& value, const std::string& about);
   Options& option(const std::string& flag, int& value, const std::string& about);
@@ -28,6 +41,7 @@ class Options {
   Options& each(const std::string& flag, std::vector<std::string>& values, const std::string& about);
   Options& flag(const std::string& flag, bool& value, const std::string& about);
 
+  // Throws the definition instead if the only argument is kAskForDefinition.
   // An exit code when the command must end: 0 after --help, 2 after a usage error, already printed.
   std::optional<int> parse(const std::vector<std::string>& arguments);
 

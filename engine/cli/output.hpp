@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cultivar {
@@ -21,6 +22,17 @@ void notify(fmt::format_string<Args...> form, Args&&... args) {
 
 // Of the terminal to which notify() writes; 80 if it does not say.
 std::size_t terminal_width();
+std::size_t terminal_rows();  // the same; 24
+
+// Display columns: the characters of a text.
+std::size_t columns_of(std::string_view);
+// At most this many columns; what is left out, from a space on, is marked.
+std::string between_words(const std::string&, std::size_t columns);
+// Lines of at most this many columns, broken at spaces; those that continue a line begin with `hang`. A word
+// that is longer stays whole.
+std::string wrapped(std::string_view text, std::size_t columns, const std::string& hang);
+// Of the terminal that the file is; npos: it is none, and lines are as long as they are.
+std::size_t columns_of(std::FILE*);
 
 class Output {
  public:
@@ -28,7 +40,10 @@ class Output {
   bool json() const { return json_; }
   std::FILE* text() const { return json_ ? stderr : stdout; }
   void facts(const nlohmann::json&) const;  // indented, on stdout; prints nothing without --json
-  void line(const std::string&) const;      // for people
+  // For people. On a terminal, lines that are too long are broken at spaces; those that continue one begin
+  // below its text, or with `hang`.
+  void line(const std::string&) const;
+  void line(const std::string&, const std::string& hang) const;
 
  private:
   bool json_;
@@ -40,7 +55,8 @@ class Table {
   explicit Table(std::vector<std::string> heads) : rows_{std::move(heads)} {}
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.size() == 1; }
-  std::string text(const std::string& indent = "") const;
+  // Columns of words are broken into several lines where the table would be wider than `columns`.
+  std::string text(const std::string& indent = "", std::size_t columns = columns_of(stdout)) const;
 
  private:
   std::vector<std::vector<std::string>> rows_;

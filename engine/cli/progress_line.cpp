@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
+#include <string_view>
 #include <utility>
 
 #include "engine/cli/output.hpp"
@@ -137,6 +139,13 @@ std::string words_of(const Progress& progress) {
   return line_of(fields_of(progress));
 }
 
+ProgressLine::ProgressLine(bool verbose)
+    : fields_(fields_of), verbose_(verbose), terminal_(::isatty(STDERR_FILENO) == 1), utf8_(speaks_utf8()) {
+  constexpr std::size_t kLeastRows = 16;
+  const char* const kind = std::getenv("TERM");
+  several_ = terminal_ && kind && std::string_view(kind) != "dumb" && terminal_rows() >= kLeastRows;
+}
+
 ProgressLine::ProgressLine(bool verbose, Fields fields)
     : fields_(std::move(fields)), verbose_(verbose), terminal_(::isatty(STDERR_FILENO) == 1) {}
 
@@ -149,8 +158,11 @@ SearchCallbacks ProgressLine::callbacks() {
 }
 
 void ProgressLine::clear() {
-  if (drawn_) std::fputs("\r\033[K", stderr);
-  drawn_ = false;
+  if (drawn_ == 0) return;
+  std::string back = "\r";
+  for (; drawn_ > 1; --drawn_) back += "\033[A";
+  drawn_ = 0;
+  std::fputs((back + "\033[J").c_str(), stderr);
 }
 
 void ProgressLine::show(const Progress& progress) {
@@ -160,9 +172,19 @@ void ProgressLine::show(const Progress& progress) {
     notify("{}{}\n", time_of_day(), utf8_text(line_of(fields_(progress))));
     return;
   }
-  notify("\r\033[K{}", utf8_text(line_of(fields_(progress), terminal_width() - 1)));
+  std::vector<std::string> lines;
+  if (several_) {
+    const double since = progress.promoted_s > 0.0 ? progress.promoted_s : progress.elapsed_s;
+    if (progress.best != 0 && (bests_.empty() || bests_.back().second != progress.best_fitness))
+      bests_.emplace_back(since, progress.best_fitness);
+    lines = drawn(live_view_of(progress, bests_), terminal_width() - 1, utf8_);
+  } else {
+    lines = {line_of(fields_(progress), terminal_width() - 1)};
+  }
+  clear();
+  for (std::size_t i = 0; i < lines.size(); ++i) notify("{}{}", i ? "\n" : "", utf8_text(lines[i]));
   std::fflush(stderr);
-  drawn_ = true;
+  drawn_ = lines.size();
 }
 
 void ProgressLine::show(const Event& event) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The progress display of a search: one line that is redrawn on a terminal, a line every ten seconds
-// elsewhere, and a line for each event that matters. Lines that do not go to a terminal begin with the time
-// of day.
+// The progress display of a search: a few lines that are redrawn on a terminal (one, if it is small), a line
+// every ten seconds elsewhere, and a line for each event that matters. Lines that do not go to a terminal
+// begin with the time of day.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "engine/cli/live_view.hpp"
 #include "engine/search/search.hpp"
 
 namespace cultivar {
@@ -31,9 +32,10 @@ std::string time_in_log(double seconds);
 class ProgressLine {
  public:
   using Fields = std::function<std::vector<ProgressField>(const Progress&)>;  // what the line says
-  explicit ProgressLine(bool verbose, Fields = fields_of);
-  ~ProgressLine();              // clears the line
-  SearchCallbacks callbacks();  // valid while this object exists
+  explicit ProgressLine(bool verbose);
+  ProgressLine(bool verbose, Fields);  // always one line
+  ~ProgressLine();                     // clears the line
+  SearchCallbacks callbacks();         // valid while this object exists
 
  private:
   void show(const Progress&);
@@ -41,8 +43,10 @@ class ProgressLine {
   void clear();
 
   Fields fields_;
-  bool verbose_, terminal_, drawn_ = false;
+  bool verbose_, terminal_, several_ = false, utf8_ = false;
+  std::size_t drawn_ = 0;  // lines
   double next_s_ = 0.0;
+  BestsSoFar bests_;
 };
 
 }  // namespace cultivar

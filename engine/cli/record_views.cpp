@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cli/record_views.hpp"
 
-#include <cmath>
 #include <set>
 
 #include "engine/cli/trouble.hpp"
-#include "engine/export/tables.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
@@ -27,73 +25,6 @@ std::string counted(std::int64_t number, const std::string& what) {
 }
 
 }  // namespace
-
-std::string configuration_text(const Configuration& configuration) {
-  std::string text;
-  for (const auto& [name, value] : configuration)
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, to_string(value));
-  return text;
-}
-
-std::string descent_of(const Individual& individual) {
-  const Descent& d = individual.descent;
-  std::string text = origin_name(d);
-  for (std::size_t i = 0; i < d.parents.size(); ++i)
-    text += fmt::format("{} #{}", i ? " and" : " of", d.parents[i]);
-  if (!d.parents.empty() && d.origin != Origin::submission) text += fmt::format(" on island {}", d.island);
-  if (!d.note.empty()) text += ": " + plain_line(d.note, 400);
-  return text;
-}
-
-std::string change_of(const Individual& parent, const Individual& child) {
-  if (parent.source_id != child.source_id) return child.descent.note;
-  std::string text;
-  for (const auto& [name, value] : child.configuration) {
-    const auto old = parent.configuration.find(name);
-    if (old != parent.configuration.end() && old->second == value) continue;
-    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", name,
-                        old == parent.configuration.end() ? "" : to_string(old->second) + " -> ",
-                        to_string(value));
-  }
-  return text;
-}
-
-json facts_of(const IndividualRow& row) {
-  const Individual& i = row.individual;
-  json configuration = json::object();
-  for (const auto& [name, value] : i.configuration)
-    std::visit([&, &key = name](const auto& v) { configuration[key] = v; }, value);
-  static constexpr const char* states[] = {"proposed", "measured", "rejected"};
-  return {{"id", i.id},
-          {"variant", i.variant_id},
-          {"state", states[static_cast<int>(row.state)]},
-          {"stage", row.stage},
-          {"reason", row.reason},
-          {"fitness", i.fitness},
-          {"configuration", configuration},
-          {"parents", i.descent.parents},
-          {"operator", origin_name(i.descent)},
-          {"model", i.descent.model},
-          {"island", i.descent.island},
-          {"note", i.descent.note}};
-}
-
-std::string duel_text(const DuelResult& duel) {
-  return fmt::format("{} side by side with #{}", gain_words(duel.all), duel.incumbent);
-}
-
-json facts_of(const DuelResult& duel) {
-  const auto bound = [](double value) { return std::isfinite(value) ? json(std::exp(value)) : json(); };
-  const auto facts = [&](const SpeedRatio& ratio) {
-    return json{
-        {"ratio", std::exp(ratio.log_ratio)}, {"lower", bound(ratio.lower)}, {"upper", bound(ratio.upper)}};
-  };
-  json all = facts(duel.all);
-  all.update(
-      {{"incumbent", duel.incumbent}, {"verdict", name_of(duel.verdict)}, {"workloads", json::array()}});
-  for (const SpeedRatio& ratio : duel.workloads) all["workloads"].push_back(facts(ratio));
-  return all;
-}
 
 std::string evaluation_table(const Evaluation& evaluation, const std::string& indent) {
   std::set<std::string> contenders;
@@ -125,27 +56,6 @@ std::string exactness_table(const Evaluation& evaluation, const std::string& ind
   for (std::size_t i = 1; i < rows.size(); ++i) table.row(rows[i]);
   const std::string words = exactness_words(evaluation);
   return table.text(indent) + (words.empty() ? "" : indent + words + "\n");
-}
-
-json contender_facts(const Evaluation& evaluation) {
-  const auto beside = beside_best_contenders(evaluation);
-  if (!beside) return {};
-  return {{"geometric_mean", beside->mean}, {"lowest", beside->lowest}, {"lowest_on", beside->lowest_on}};
-}
-
-json workload_facts(const Evaluation& evaluation) {
-  json list = json::array();
-  for (const WorkloadResult& w : evaluation.workloads)
-    list.push_back({{"name", w.workload},
-                    {"median_us", w.median_us},
-                    {"q1_us", w.q1_us},
-                    {"q3_us", w.q3_us},
-                    {"samples", w.samples.size()},
-                    {"discarded", w.discarded},
-                    {"value", w.value},
-                    {"unit", w.unit},
-                    {"ratios", json(w.ratios)}});
-  return list;
 }
 
 namespace {

@@ -7,11 +7,13 @@
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
+#include "engine/dashboard/page.hpp"
 #include "engine/export/markdown.hpp"
 #include "engine/export/tables.hpp"
 #include "engine/report/chart.hpp"
 #include "engine/store/exchanges.hpp"
 #include "engine/store/summary.hpp"
+#include "engine/views/kernel_table.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/plain_text.hpp"
 
@@ -21,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* picture = "running_best.svg";
-constexpr const char* mark = "Made by `cultivar report`";
+constexpr const char* mark = kPageMark;
 
 // Files that `report` did not write are not replaced.
 void require_ours(const fs::path& page) {
@@ -159,7 +161,7 @@ std::string page(const RunReport& run_report, const Record& record, const RunFac
 
 int report_command(const Arguments& arguments) {
   std::string run, out;
-  bool as_json = false;
+  bool as_json = false, html = false, csv = false, lines = false;
   Options options(
       "report",
       "Writes a run's history as a Markdown page with a chart: how the best kernel was found, the results of "
@@ -167,6 +169,11 @@ int report_command(const Arguments& arguments) {
       "cultivar report runs/quickstart --out story");
   options.argument("RUN", run, "the run's folder, or its name under runs/");
   options.option("--out", out, "the folder for report.md and running_best.svg (default: RUN/report)");
+  options.flag("--html", html,
+               "also write report.html: the dashboard's page of this run as one file, which needs no server "
+               "and asks for nothing");
+  options.flag("--csv", csv, "also write kernels.csv: a line for every individual");
+  options.flag("--jsonl", lines, "also write kernels.jsonl: the same as JSON lines");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
@@ -180,31 +187,30 @@ int report_command(const Arguments& arguments) {
     throw std::runtime_error(fmt::format("cannot create {}: {}; name another folder with --out",
                                          folder.string(), trouble.message()));
   require_ours(folder / "report.md");
-  const RunReport run_report = tell(record);
+  if (html) require_ours(folder / "report.html");
+  RunIndex index;
+  index.update(record);
+  const RunReport run_report = tell(record, index);
   const RunFacts facts = record.facts();
   must(write_atomically(fs::absolute(folder / picture),
                         running_best_chart(run_report, facts.unit_of_fitness)));
   must(write_atomically(fs::absolute(folder / "report.md"), page(run_report, record, facts)));
 
-  nlohmann::json steps = nlohmann::json::array();
-  for (const BestStep& step : run_report.steps)
-    steps.push_back({{"id", step.id},
-                     {"evaluations", step.evaluations},
-                     {"elapsed_s", step.elapsed_s},
-                     {"fitness", step.fitness}});
-  nlohmann::json interventions = nlohmann::json::array();
-  for (const InterventionRow& row : run_report.interventions) {
-    interventions.push_back(to_json(row.intervention));
-    interventions.back()["at_s"] = row.at_s;
-    interventions.back()["result"] = row.result ? to_json(*row.result) : nlohmann::json();
-    interventions.back()["promoted"] = row.promoted;
-  }
-  output.facts({{"folder", folder.string()},
-                {"files", {"report.md", picture}},
-                {"interventions", interventions},
-                {"steps", steps},
-                {"device_s", run_report.device_s}});
-  output.line(fmt::format("Wrote {} and {} to {}", "report.md", picture, as_typed(folder)));
+  std::vector<std::string> files{"report.md", picture};
+  const auto write = [&](const char* name, const std::string& text) {
+    must(write_atomically(fs::absolute(folder / name), text));
+    files.emplace_back(name);
+  };
+  const auto write_rows = [&](const char* name, const auto& each_line) {
+    std::string text;
+    each_line(record, index, [&](std::string_view line) { text += line; });
+    write(name, text);
+  };
+  if (html) write("report.html", page_of_run(record, index));
+  if (csv) write_rows("kernels.csv", each_csv_line);
+  if (lines) write_rows("kernels.jsonl", each_json_line);
+  output.facts(report_facts(run_report, folder, files));
+  output.line(fmt::format("Wrote {} to {}", fmt::join(files, ", "), as_typed(folder)));
   return 0;
 }
 

@@ -7,54 +7,11 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
-#include "engine/cli/trouble.hpp"
-#include "engine/store/summary.hpp"
+#include "engine/views/run_list.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
-namespace {
-
-std::vector<fs::path> folders_in(const fs::path& folder) {
-  std::vector<fs::path> folders;
-  std::error_code failed;
-  fs::directory_iterator at(folder, failed);
-  for (const fs::directory_iterator end; !failed && at != end; at.increment(failed))
-    if (std::error_code none; at->is_directory(none)) folders.push_back(at->path());
-  return folders;
-}
-
-bool is_run(const fs::path& folder) {
-  std::error_code none;
-  return fs::exists(folder / "run.db", none);
-}
-
-// Also those of suites, which lie in the folder of their suite.
-std::vector<fs::path> runs_below(const fs::path& folder) {
-  std::vector<fs::path> runs;
-  std::error_code none;
-  for (const fs::path& each : folders_in(folder))
-    if (is_run(each))
-      runs.push_back(fs::canonical(each, none));
-    else
-      for (const fs::path& of_suite : folders_in(each))
-        if (is_run(of_suite)) runs.push_back(fs::canonical(of_suite, none));
-  std::ranges::sort(runs);
-  return runs;
-}
-
-std::uintmax_t disk_use(const fs::path& folder) {
-  std::uintmax_t bytes = 0;
-  std::error_code failed;
-  fs::recursive_directory_iterator at(folder, failed);
-  for (const fs::recursive_directory_iterator end; !failed && at != end; at.increment(failed)) {
-    std::error_code none;
-    if (const auto size = at->is_regular_file(none) ? at->file_size(none) : 0; !none) bytes += size;
-  }
-  return bytes;
-}
-
-}  // namespace
 
 int runs_command(const Arguments& arguments) {
   std::string folder;
@@ -73,41 +30,26 @@ int runs_command(const Arguments& arguments) {
     folders = {"runs", find_installation().root / "runs"};
   else if (std::error_code none; !fs::is_directory(folder, none))
     throw InputError(fmt::format("{} is not a folder", folder));
-  struct Shown {
-    fs::path path;
-    Summary summary;
-    std::string trouble;
-    std::uintmax_t bytes = 0;
-  };
-  std::vector<Shown> all;
+  std::vector<ListedRun> all;
   std::set<fs::path> seen;
   for (const fs::path& each : folders)
     for (const fs::path& path : runs_below(each)) {
       if (!seen.insert(path).second) continue;
-      Shown& shown = all.emplace_back();
-      shown.path = path;
-      shown.bytes = disk_use(path);
-      try {  // one damaged run does not hide the others
-        shown.summary = summary_of(must(Record::open(path)));
-      } catch (const std::exception& error) {
-        shown.trouble = error.what();
-      }
+      all.push_back(listed(path));
     }
-  std::stable_partition(all.begin(), all.end(), [](const Shown& shown) { return shown.summary.alive(); });
+  std::stable_partition(all.begin(), all.end(), [](const ListedRun& shown) { return shown.summary.alive(); });
   nlohmann::json facts = nlohmann::json::array();
   Table table(
       {"run", "state", "task", "target", "best (during the search)", "evaluated", "searched", "disk"});
-  for (const Shown& shown : all) {
+  for (const ListedRun& shown : all) {
     const Summary& s = shown.summary;
-    facts.push_back({{"folder", shown.path.string()}, {"bytes", shown.bytes}});
+    facts.push_back(to_json(shown));
     if (!shown.trouble.empty()) {
-      facts.back()["trouble"] = shown.trouble;
       table.row({as_typed(shown.path), "unreadable", "", "", "", "", "",
                  bytes_of(static_cast<double>(shown.bytes))});
       notify("{}: {}\n", as_typed(shown.path), utf8_text(shown.trouble));
       continue;
     }
-    facts.back()["status"] = s;
     if (!s.lost.empty()) notify("{}: {}.\n", as_typed(shown.path), s.lost);
     table.row({as_typed(shown.path), s.state, s.task, s.target,
                s.best ? fmt::format("{:.4g} {}", s.best->fitness, s.best->unit) : "none",

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cli/search_session.hpp"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/output.hpp"
@@ -12,6 +17,8 @@
 #include "engine/config/duration.hpp"
 #include "engine/export/bundle.hpp"
 #include "engine/store/recorded_run.hpp"
+#include "evaluators/system/plain_text.hpp"
+#include "evaluators/system/process.hpp"
 
 namespace cultivar {
 namespace fs = std::filesystem;
@@ -56,6 +63,9 @@ void SessionOptions::add_to(Options& options) {
       "run without a terminal, in the background, with the log RUN/search.log; see `attach`, `stop`");
   options.option("--log", log,
                  "print to this file instead; it is rotated at 8 MiB, and three old ones are kept");
+  options.flag(
+      "--dashboard", dashboard,
+      "also show the search as a live page for a browser while it goes on (see `cultivar dashboard`)");
   options.flag("--verbose", verbose, "print a line for every individual");
   options.flag("--json", as_json, "print the final status as JSON on stdout, like `status --json`");
 }
@@ -65,14 +75,53 @@ void SessionOptions::open_log() {
 }
 
 std::vector<std::string> SessionOptions::again() const {
-  return verbose ? std::vector<std::string>{"--verbose"} : std::vector<std::string>{};
+  std::vector<std::string> words;
+  if (verbose) words.emplace_back("--verbose");
+  if (dashboard) words.emplace_back("--dashboard");
+  return words;
 }
+
+namespace {
+
+// In a process of its own, which ends with this one: whatever a browser sends, the search goes on.
+std::optional<ChildProcess> page_of(const fs::path& folder) {
+  constexpr std::chrono::seconds kPatience{10};
+  ProcessOptions options;
+  options.command = {fs::read_symlink("/proc/self/exe").string(), "dashboard", folder.string(), "--expect",
+                     "--json"};
+  options.pipe_input = false;
+  auto child = ChildProcess::spawn(options);
+  if (!child) {
+    notify("Warning: no dashboard: {}\n", child.error().message);
+    return std::nullopt;
+  }
+  std::string said;
+  for (const auto until = Clock::now() + kPatience;
+       Clock::now() < until && said.find("\n}") == std::string::npos;) {
+    pollfd ready{child->output(), POLLIN, 0};
+    if (::poll(&ready, 1, 100) <= 0) continue;
+    std::array<char, 1024> buffer{};
+    const ssize_t count = ::read(child->output(), buffer.data(), buffer.size());
+    if (count <= 0) break;
+    said.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  const auto facts = nlohmann::json::parse(said, nullptr, false);
+  if (facts.is_discarded()) {
+    notify("Warning: no dashboard: {}\n", plain_line(child->captured(), 300));
+    return std::nullopt;
+  }
+  notify("Dashboard: {}\n", facts.value("url", ""));
+  return std::move(*child);
+}
+
+}  // namespace
 
 int search_session(const InstallationPaths& installation, const fs::path& folder, const Output& output,
                    const SessionOptions& options,
                    const std::function<Expected<Outcome>(const Runtime&, const SearchCallbacks&)>& search) {
   Runtime runtime = runtime_of(installation);
   runtime.checkpoints_wanted = &checkpoints_wanted();
+  const std::optional<ChildProcess> page = options.dashboard ? page_of(folder) : std::nullopt;
   const Outcome outcome = [&] {
     ProgressLine line(options.verbose);
     SearchCallbacks callbacks = line.callbacks();

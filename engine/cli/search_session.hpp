@@ -31,7 +31,7 @@ int devices_here(Target);
 
 // The options that `run` and `resume` have in common.
 struct SessionOptions {
-  bool as_json = false, verbose = false, detach = false;
+  bool as_json = false, verbose = false, detach = false, dashboard = false;
   std::string log;
 
   void add_to(Options&);  // outlives its parse()

@@ -12,9 +12,9 @@
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/search_session.hpp"
-#include "engine/export/tables.hpp"
 #include "engine/store/exchanges.hpp"
 #include "engine/store/recorded_run.hpp"
+#include "engine/views/individual_view.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/plain_text.hpp"
@@ -60,15 +60,6 @@ void print_evaluation(const Evaluation& e, const std::vector<BeyondMemory>& beyo
   if (!shares.empty()) output.line("Instructions: " + shares);
   output.line(fmt::format("Took {} to compile, {} to check, {} to measure", duration(e.compile_seconds),
                           duration(e.check_seconds), duration(e.measure_seconds)));
-}
-
-// The nearest ancestor that was profiled on the same workload; the profile is compared with it.
-std::optional<Profile> profiled_ancestor(const Record& record, IndividualId id, const Profile& profile) {
-  const auto lineage = record.lineage(id);
-  for (auto ancestor = lineage.rbegin(); ancestor != lineage.rend(); ++ancestor)
-    if (ancestor->individual.id != id)
-      if (auto found = record.profile(ancestor->individual.id, profile.workload)) return found;
-  return std::nullopt;
 }
 
 // A hint for a text that names neither a call nor an individual: the names that exist.
@@ -150,18 +141,7 @@ int show_prompt(const Record& record, const std::string& text, const Output& out
     if (wanted != 0 ? row.used_by != wanted : !named) continue;
     const ExchangeTexts said = exchange_texts(record, row.id);
     if (as_json) {
-      all.push_back({{"call", row.call},
-                     {"operator", row.op},
-                     {"model", row.model},
-                     {"attempt", row.attempt},
-                     {"request", said.request},
-                     {"answer", said.answer},
-                     {"error", row.error},
-                     {"usd", row.usd},
-                     {"sent_at", row.sent_at},
-                     {"seconds", row.over_at > row.sent_at ? json(row.over_at - row.sent_at) : json()},
-                     {"tokens", row.usage.total()},
-                     {"individual", row.used_by}});
+      all.push_back(exchange_facts(row, said));
       continue;
     }
     all.push_back(row.call);
@@ -267,20 +247,7 @@ int show_command(const Arguments& arguments) {
   const auto profile = record.profile(id);
   const auto before = profile ? profiled_ancestor(record, id, *profile) : std::nullopt;
   if (as_json) {
-    json facts = facts_of(row);
-    facts["profile"] = profile ? report_json(*profile, before ? &*before : nullptr) : json();
-    facts["evaluation"] = evaluation ? json(*evaluation) : json();
-    facts["confirmation"] = confirmation ? json(*confirmation) : json();
-    facts["confirmation_outstanding"] = record.outstanding() == id;
-    facts["children"] = record.descendants(id);
-    facts["source"] = source;
-    json duels = json::array();
-    for (const DuelRow& duel : record.duels(id))
-      duels.push_back({{"incumbent", duel.incumbent}, {"verdict", duel.verdict}, {"report", duel.report}});
-    facts["duels"] = duels;
-    facts["standing"] = standings.fitness(id);
-    facts["duel"] = settled ? facts_of(*settled) : json();
-    output.facts(facts);
+    output.facts(individual_facts(record, row));
     return 0;
   }
   output.line(

@@ -3,15 +3,32 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/interrupt.hpp"
+#include "engine/cli/live_view.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/store/summary.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
+namespace {
+
+void redraw_live(const Record& record, const Summary& summary, bool again) {
+  BestsSoFar bests;
+  Standings standings(record);
+  for (const PromotionRow& promotion : record.promotions())
+    bests.emplace_back(promotion.elapsed_s, standings.fitness(promotion.individual));
+  std::string screen = again ? "\033[H" : "\033[H\033[2J";
+  for (const std::string& line : drawn(live_view_of(summary, bests), terminal_width() - 1, speaks_utf8()))
+    screen += utf8_text(line) + "\033[K\n";
+  std::fputs((screen + "\033[J").c_str(), stdout);
+}
+
+}  // namespace
 
 int status_command(const Arguments& arguments) {
   std::string run;
@@ -21,7 +38,8 @@ int status_command(const Arguments& arguments) {
       "Shows the state of a search: its best kernel, what was evaluated and rejected, and the budget.",
       "cultivar status runs/quickstart --watch");
   options.argument("RUN", run, "the run's folder, or its name under runs/");
-  options.flag("--watch", watch, "repeat every two seconds until the search stops");
+  options.flag("--watch", watch,
+               "repeat every two seconds until the search stops; on a terminal a few lines that are redrawn");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
@@ -29,11 +47,14 @@ int status_command(const Arguments& arguments) {
   const Record record =
       must(Record::open(find_run(find_installation(), run)));  // the summary says what is lost
   const bool redraw = watch && !as_json && ::isatty(STDOUT_FILENO) == 1;
+  bool begun = false;
   for (;;) {
     const Summary summary = summary_of(record);
-    if (redraw) std::fputs("\033[H\033[2J", stdout);
     output.facts(summary);
-    if (!as_json) print_summary(summary, output);
+    if (redraw && summary.alive())
+      redraw_live(record, summary, std::exchange(begun, true));
+    else if (!as_json)
+      print_summary(summary, output);
     std::fflush(stdout);
     if (!watch || !summary.alive()) return 0;
     for (int i = 0; i < 20; ++i) {

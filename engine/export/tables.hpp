@@ -8,28 +8,13 @@
 
 #include "engine/export/bundled_kernel.hpp"
 #include "engine/export/portfolio.hpp"
+#include "engine/views/evaluation_view.hpp"
 
 namespace cultivar {
 
 // Markdown: per workload the median with its 95 % bootstrap interval, quartiles, samples, value, contender
 // ratios.
 std::string workload_table(const Evaluation&);
-// How fast it is beside the fastest contender of each workload: that one's time over its own.
-struct BesideContenders {
-  double mean = 0.0;  // geometric
-  double lowest = 0.0, highest = 0.0;
-  std::string lowest_on;  // the workload
-};
-std::optional<BesideContenders> beside_best_contenders(const Evaluation&);  // nullopt: none was timed
-// "beside the fastest contender of each workload 1.03x (geometric mean), lowest 0.96x on W"
-std::string words_of(const BesideContenders&);
-// Rms and max errors against fp64, relative to those of the permitted roundings, of the variant and of each
-// contender, by distribution of the inputs. The heads come first; empty if they were not measured.
-std::vector<std::vector<std::string>> exactness_rows(const Evaluation&);
-// The greatest rms error beside what no kernel can be blamed for; empty if that is unknown.
-std::string exactness_words(const Evaluation&);
-// On what it was right, in one line: the domain of every claim about it.
-std::string checked_words(const Checked&);
 std::string exactness_section(const Evaluation&);  // in Markdown, with a line of explanation; may be empty
 // Of a lineage that is not empty: the row that brought the source of the last one; later ones changed values.
 const IndividualRow& source_row(const std::vector<IndividualRow>& lineage);

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "engine/report/run_report.hpp"
+#include "engine/views/run_report.hpp"
 
 namespace cultivar {
 

@@ -204,22 +204,38 @@ RecordedSpending spending_of(const Record& record) {
   return sums;
 }
 
-std::vector<ExchangeRow> exchanges_of(const Record& record, const std::string& call) {
+namespace {
+
+template <class... Values>
+std::vector<ExchangeRow> exchanges_where(const Record& record, const std::string& condition,
+                                         const Values&... values) {
   std::vector<ExchangeRow> rows;
   if (!has_exchanges(record)) return rows;
   each_row(
       record.database(),
       fmt::format("SELECT number, call, op, model, attempt, state, error, message, usd, sent_at, over_at, "
-                  "used_by, {} FROM exchanges WHERE ?1 = '' OR call = ?1 ORDER BY number",
-                  kUsage),
+                  "used_by, {} FROM exchanges WHERE {} ORDER BY number",
+                  kUsage, condition),
       [&](auto& row) {
         ExchangeRow& e = rows.emplace_back();
         read_row(row, e.id, e.call, e.op, e.model, e.attempt, e.state, e.error, e.message, e.usd, e.sent_at,
                  e.over_at, e.used_by);
         e.usage = usage_of(row, 12);
       },
-      call);
+      values...);
   return rows;
+}
+
+}  // namespace
+
+std::vector<ExchangeRow> exchanges_of(const Record& record, const std::string& call) {
+  return exchanges_where(record, "?1 = '' OR call = ?1", call);
+}
+
+std::vector<ExchangeRow> exchanges_of_question(const Record& record, const std::string& op,
+                                               std::int64_t question) {
+  const std::string prefix = fmt::format("{}/{}", op, question);  // '0' follows '/'
+  return exchanges_where(record, "call > ?1 AND call < ?2", prefix + "/", prefix + "0");
 }
 
 ExchangeTexts exchange_texts(const Record& record, ExchangeId id) {

@@ -54,6 +54,7 @@ class ExchangeStore : public ExchangeLog {
 
 // Reading, from any process: for people and for `replay`.
 std::vector<ExchangeRow> exchanges_of(const Record&, const std::string& call = {});  // empty: all calls
+std::vector<ExchangeRow> exchanges_of_question(const Record&, const std::string& op, std::int64_t question);
 // The initial usage of a resumed search. unended: the part with unknown outcome, counted at its upper bound;
 // it includes a running search's calls in flight.
 struct RecordedSpending {

@@ -138,6 +138,7 @@ std::vector<InterventionRow> interventions_of(const Record& record) {
         if (active) asked[asked_question(decision.body).number] = rows.size() - 1;
         break;
       case DecisionKind::propose: {
+        if (!active && asked.empty()) break;
         const std::int64_t asking = proposal_body(decision.body).asking;
         if (const auto found = asked.find(asking); found != asked.end())
           proposed[decision.individual] = found->second;

@@ -339,9 +339,10 @@ void Record::each_individual(const std::function<void(const IndividualRow&)>& vi
            [&](SQLite::Statement& row) { visit(row_of(row)); });
 }
 
-void Record::each_decision(const std::function<void(const DecisionRow&)>& visit) const {
+void Record::each_decision(const std::function<void(const DecisionRow&)>& visit, std::int64_t after) const {
   each_row(
-      *database_, "SELECT seq, kind, individual, stream, body, elapsed_s FROM decisions ORDER BY seq",
+      *database_,
+      "SELECT seq, kind, individual, stream, body, elapsed_s FROM decisions WHERE seq > ? ORDER BY seq",
       [&](SQLite::Statement& row) {
         DecisionRow d;
         const auto kind = column<std::string>(row, 1);
@@ -361,7 +362,8 @@ void Record::each_decision(const std::function<void(const DecisionRow&)>& visit)
         read_columns(row, 2, d.individual, d.stream, d.body, d.elapsed_s);
         require_plausible(d);
         visit(d);
-      });
+      },
+      after);
 }
 
 std::vector<EventRow> Record::events(std::int64_t limit, std::int64_t after) const {

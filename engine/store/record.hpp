@@ -130,7 +130,8 @@ class Record {
   std::vector<EventRow> events(std::int64_t limit, std::int64_t after = 0) const;
 
   void each_individual(const std::function<void(const IndividualRow&)>&) const;  // by id
-  void each_decision(const std::function<void(const DecisionRow&)>&) const;  // by seq; throws UnknownDecision
+  // By seq, those after `after`; throws UnknownDecision.
+  void each_decision(const std::function<void(const DecisionRow&)>&, std::int64_t after = 0) const;
 
   SQLite::Database& database() const { return *database_; }
 

@@ -61,7 +61,7 @@ struct Machine {
         "g++\ncmake\nninja-build\nmake\npkgconf\nlibtbb-dev\nlibeigen3-dev\nlibyaml-cpp-dev\nlibmuparser-"
         "dev\n"
         "nlohmann-json3-dev\nlibcli11-dev\nlibfmt-dev\nlibexpected-dev\nlibsqlite3-dev\nlibsqlitecpp-dev\n"
-        "libssl-dev\nlibcurl4-openssl-dev\nlibkainjow-mustache-dev\nlibffi-dev\nlibseccomp-"
+        "libssl-dev\nlibcurl4-openssl-dev\nlibboost-dev\nlibkainjow-mustache-dev\nlibffi-dev\nlibseccomp-"
         "dev\nbubblewrap\nlibboost-test-dev\n");
   }
   CommandResult start(std::vector<std::string> arguments, const fs::path& cwd = "/") {

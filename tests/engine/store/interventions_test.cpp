@@ -6,7 +6,7 @@
 #include <SQLiteCpp/Database.h>
 #include <boost/test/unit_test.hpp>
 
-#include "engine/report/run_report.hpp"
+#include "engine/views/run_report.hpp"
 #include "engine/store/summary.hpp"
 #include "support/scripted_search.hpp"
 

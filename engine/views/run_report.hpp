@@ -3,7 +3,9 @@
 // results of each operator.
 #pragma once
 
+#include <filesystem>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "engine/store/interventions.hpp"
 #include "engine/store/record.hpp"
 #include "engine/store/summary.hpp"
+#include "engine/views/run_index.hpp"
 
 namespace cultivar {
 
@@ -31,6 +34,7 @@ struct BestStep {
 struct Yield {
   std::int64_t proposed = 0, measured = 0, rejected = 0, challengers = 0, promoted = 0;
   double best = 0.0, device_s = 0.0;
+  double gain = 0.0;  // of its promotions over the best before each, in their duels: the product, minus 1
   std::int64_t calls = 0, tokens = 0;
   double usd = 0.0;
 };
@@ -50,7 +54,13 @@ struct RunReport {
   std::int64_t sessions = 0;  // number of times the search was started or resumed
 };
 
-// Reads the whole record once.
-RunReport tell(const Record&);
+std::map<std::pair<std::string, std::string>, Yield> yields_of(const Record&,
+                                                               const RunIndex&);  // by operator and model
+RunReport tell(const Record&);  // reads the whole record once
+RunReport tell(const Record&, const RunIndex&);
+nlohmann::json intervention_facts(const std::vector<InterventionRow>&);
+// The format of `report --json`.
+nlohmann::json report_facts(const RunReport&, const std::filesystem::path& folder,
+                            const std::vector<std::string>& files);
 
 }  // namespace cultivar

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/cli/live_view.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <string_view>
+
+#include "engine/cli/output.hpp"
+#include "evaluators/system/plain_text.hpp"
+
+namespace cultivar {
+
+namespace {
+
+constexpr std::size_t kKey = 11;  // columns of a key
+
+std::string doing_words(const InFlight& each) {
+  switch (each.doing) {
+    case InFlight::Doing::duel:
+      return fmt::format("#{} in its duel with #{}{}", each.id, each.incumbent,
+                         each.note.empty() ? "" : " (" + plain_line(each.note, 60) + ")");
+    case InFlight::Doing::confirmation:
+      return fmt::format("confirming #{}{}", each.id,
+                         each.note.empty() ? "" : " (" + plain_line(each.note, 60) + ")");
+    case InFlight::Doing::profile:
+      return fmt::format("profiling #{}", each.id);
+    default:
+      return {};
+  }
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts)
+    if (!part.empty()) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+std::string rejected_words(const std::map<Stage, std::int64_t>& rejected) {
+  std::int64_t all = 0;
+  std::string stages;
+  for (const auto& [stage, count] : rejected) {
+    all += count;
+    stages += fmt::format("{}{} {}", stages.empty() ? "" : ", ", name_of(stage), count);
+  }
+  return all == 0 ? "" : fmt::format("{} rejected ({})", all, stages);
+}
+
+std::string in_ascii(const std::string& text) {
+  std::string plain;
+  for (const char c : text)
+    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80)
+      plain += static_cast<unsigned char>(c) < 0x80 ? c : '?';
+  return plain;
+}
+
+std::string bar(double used, std::size_t columns, bool utf8) {
+  const auto full =
+      static_cast<std::size_t>(std::llround(std::clamp(used, 0.0, 1.0) * static_cast<double>(columns)));
+  std::string text;
+  for (std::size_t i = 0; i < columns; ++i)
+    text += i < full ? (utf8 ? "\u2588" : "#") : (utf8 ? "\u2591" : ".");
+  return text;
+}
+
+}  // namespace
+
+bool speaks_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (const char* value = std::getenv(name); value && *value) {
+      std::string text(value);
+      std::ranges::transform(text, text.begin(),
+                             [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      return text.find("utf-8") != std::string::npos || text.find("utf8") != std::string::npos;
+    }
+  return false;
+}
+
+std::string sparkline(const BestsSoFar& bests, double elapsed_s, std::size_t columns, bool utf8) {
+  static constexpr std::array<std::string_view, 8> blocks{"\u2581", "\u2582", "\u2583", "\u2584",
+                                                          "\u2585", "\u2586", "\u2587", "\u2588"};
+  static constexpr std::array<std::string_view, 8> letters{"_", ".", ":", "-", "=", "+", "*", "#"};
+  if (bests.empty() || columns == 0) return {};
+  const double low = bests.front().second, high = std::max(low, bests.back().second);
+  const double until = std::max(elapsed_s, bests.back().first);
+  std::string line;
+  std::size_t next = 0;
+  double now = 0.0;
+  for (std::size_t i = 0; i < columns; ++i) {
+    const double time = until * static_cast<double>(i + 1) / static_cast<double>(columns);
+    while (next < bests.size() && bests[next].first <= time) now = bests[next++].second;
+    if (now <= 0.0) {
+      line += ' ';
+      continue;
+    }
+    const double part = high > low && low > 0.0 ? std::log(now / low) / std::log(high / low) : 1.0;
+    line +=
+        (utf8 ? blocks : letters)[static_cast<std::size_t>(std::lround(7.0 * std::clamp(part, 0.0, 1.0)))];
+  }
+  return line;
+}
+
+LiveView live_view_of(const Progress& p, const BestsSoFar& bests) {
+  LiveView view;
+  view.bests = bests;
+  view.elapsed_s = p.elapsed_s;
+  const auto add = [&](const char* key, std::string words) {
+    if (!words.empty()) view.lines.emplace_back(key, std::move(words));
+  };
+  if (p.best == 0)
+    add("best", p.measured ? "no kernel confirmed yet" : "no kernel measured yet");
+  else
+    add("best",
+        fmt::format(
+            "{:.4g} {} (#{}{}){}", p.best_fitness, p.unit, p.best,
+            p.ratio_to_seed > 0 ? fmt::format(", {} seed", ratio_of(p.ratio_to_seed)) : "",
+            p.promoted_s > 0 ? ", " + duration(std::max(0.0, p.elapsed_s - p.promoted_s)) + " ago" : ""));
+  add("evaluated",
+      joined({fmt::format("{}", p.evaluations), fmt::format("{} measured", p.measured),
+              rejected_words(p.rejected),
+              p.evaluations_per_hour > 0 ? fmt::format("{:.0f}/h", p.evaluations_per_hour) : ""}));
+  std::vector<std::string> now;
+  std::array<int, 4> count{};
+  for (const InFlight& each : p.in_flight) {
+    now.push_back(doing_words(each));
+    if (each.doing <= InFlight::Doing::evaluating) ++count.at(static_cast<std::size_t>(each.doing));
+  }
+  static constexpr std::array<const char*, 4> names{"waiting for a compiler", "compiling",
+                                                    "waiting for a device", "evaluating"};
+  for (std::size_t i = count.size(); i-- > 0;)
+    if (count.at(i) > 0) now.push_back(fmt::format("{} {}", count.at(i), names.at(i)));
+  if (p.challengers > 0)
+    now.push_back(fmt::format("{} challenger{} waiting", p.challengers, p.challengers == 1 ? "" : "s"));
+  add("now", now.empty() ? "nothing in flight" : joined(now));
+  if (!p.step.empty()) add("step", plain_line(p.step, 200));
+  if (p.questions) {
+    const QuestionsOut& q = *p.questions;
+    add("models",
+        joined({fmt::format("{} question{} open", q.open, q.open == 1 ? "" : "s"),
+                q.calls > 0 ? fmt::format("{} in flight", q.calls) : "",
+                q.tools > 0 ? fmt::format("{} tool{} running", q.tools, q.tools == 1 ? "" : "s") : "",
+                q.usd > 0 ? fmt::format("{:.2f} USD", q.usd) : "",
+                q.paused.empty() ? "" : "paused: " + plain_line(q.paused, 100)}));
+  }
+  if (!p.waiting.empty()) add("waits", plain_line(p.waiting, 200));
+  if (!p.closing.empty()) add("ending", plain_line(p.closing, 200));
+  add("device", duration(p.device_s) + " of checks and measurements");
+  if (p.wall_limit_s > 0)
+    view.budgets.push_back(
+        {"time", duration(p.elapsed_s) + " of " + duration(p.wall_limit_s), p.elapsed_s / p.wall_limit_s});
+  if (p.evaluation_limit > 0)
+    view.budgets.push_back({"evaluations", fmt::format("{} of {}", p.evaluations, p.evaluation_limit),
+                            static_cast<double>(p.evaluations) / static_cast<double>(p.evaluation_limit)});
+  if (p.device_limit_s > 0)
+    view.budgets.push_back({"device", duration(p.device_s) + " of " + duration(p.device_limit_s),
+                            p.device_s / p.device_limit_s});
+  if (view.budgets.empty()) add("time", duration(p.elapsed_s) + ", no limit");
+  if (p.seconds_left > 0) add("left", "about " + duration(p.seconds_left));
+  return view;
+}
+
+LiveView live_view_of(const Summary& s, const BestsSoFar& bests) {
+  LiveView view;
+  view.bests = bests;
+  view.elapsed_s = s.elapsed_s;
+  const auto add = [&](const char* key, std::string words) {
+    if (!words.empty()) view.lines.emplace_back(key, std::move(words));
+  };
+  view.head = fmt::format("{}: {} on {}, {}{}", s.run, s.task, s.target, s.state,
+                          s.stop_reason.empty() ? "" : " (" + plain_line(s.stop_reason, 100) + ")");
+  std::string best = "none yet";
+  if (s.best) {
+    best =
+        fmt::format("{:.4g} {} (#{}{})", s.best->fitness, s.best->unit, s.best->id,
+                    s.best->ratio_to_seed ? fmt::format(", {} seed", ratio_of(*s.best->ratio_to_seed)) : "");
+    if (!bests.empty()) best += ", " + duration(std::max(0.0, s.elapsed_s - bests.back().first)) + " ago";
+    for (const auto& [name, ratio] : s.best->ratios) best += fmt::format(", {} {}", ratio_of(ratio), name);
+  }
+  add("best", best);
+  add("evaluated",
+      joined({fmt::format("{}", s.evaluations), fmt::format("{} measured", s.measured),
+              rejected_words(s.rejected),
+              s.elapsed_s > 0
+                  ? fmt::format("{:.0f}/h", 3600.0 * static_cast<double>(s.evaluations) / s.elapsed_s)
+                  : ""}));
+  add("now", joined({s.in_flight > 0 ? fmt::format("{} in flight", s.in_flight) : "nothing in flight",
+                     s.duel ? fmt::format("duel of #{} with #{}", s.duel->challenger, s.duel->incumbent) : "",
+                     s.challengers > 0 ? fmt::format("{} challenger{} waiting", s.challengers,
+                                                     s.challengers == 1 ? "" : "s")
+                                       : ""}));
+  if (!s.step.empty()) add("step", plain_line(s.step, 200));
+  add("gate", fmt::format("{} duel{}, {} promotion{}", s.duels, s.duels == 1 ? "" : "s", s.promotions,
+                          s.promotions == 1 ? "" : "s"));
+  if (s.waiting) add("waits", plain_line(s.waiting->why, 200));
+  if (s.ending) add("ending", plain_line(s.ending->why, 200));
+  for (const auto& [name, model] : s.models.items())
+    add("model", fmt::format("{}: {} calls, {} in flight, {:.2f} USD", plain_line(name, 40),
+                             model.value("calls", std::int64_t{0}), model.value("in_flight", 0),
+                             model.value("usd", 0.0)));
+  std::map<std::string, int> devices;
+  for (const std::string& device : s.devices) ++devices[device];
+  for (const auto& [device, count] : devices)
+    add("device", (count > 1 ? fmt::format("{} x ", count) : "") + plain_line(device, 200));
+  if (s.workers.size() > 1)
+    for (const WorkersOf& pool : s.workers)
+      add("workers", fmt::format("{} on {}", pool.workers, pool.device));
+  if (!s.lost.empty()) add("incomplete", plain_line(s.lost, 200));
+  for (const auto& [kind, use] : s.budget) {
+    if (!use.limit || *use.limit <= 0.0) continue;
+    const auto amount = [&, &name = kind](double v) {
+      if (name == "device_hours") return duration(3600.0 * v);
+      return name == "wall" || name == "plateau" ? duration(v)
+                                                 : fmt::format("{:.{}f}", v, name == "usd" ? 2 : 0);
+    };
+    view.budgets.push_back({kind == "wall"           ? "time"
+                            : kind == "device_hours" ? "device"
+                                                     : kind,
+                            amount(use.used) + " of " + amount(*use.limit), use.used / *use.limit});
+  }
+  if (view.budgets.empty()) add("time", duration(s.elapsed_s) + ", no limit");
+  return view;
+}
+
+std::vector<std::string> drawn(const LiveView& view, std::size_t width, bool utf8) {
+  std::vector<std::string> lines;
+  const auto put = [&](const std::string& text) {
+    lines.push_back(between_words(utf8 ? text : in_ascii(text), width));
+  };
+  if (!view.head.empty()) put(view.head);
+  const std::size_t columns = std::min<std::size_t>(40, width > kKey + 2 ? width - kKey - 2 : 0);
+  bool first = true;
+  for (const auto& [key, words] : view.lines) {
+    put(fmt::format("{:<{}} {}", key, kKey, words));
+    if (!std::exchange(first, false)) continue;
+    if (const std::string spark = sparkline(view.bests, view.elapsed_s, columns, utf8); !spark.empty())
+      lines.push_back(std::string(kKey + 1, ' ') + spark);
+  }
+  for (const LiveView::Share& budget : view.budgets)
+    put(fmt::format("{:<{}} {} {:3.0f} %  {}", budget.name, kKey, bar(budget.used, 20, utf8),
+                    100.0 * std::min(1.0, budget.used), budget.words));
+  return lines;
+}
+
+}  // namespace cultivar

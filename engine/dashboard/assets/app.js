@@ -1,0 +1,109 @@
+// Which view is shown, and when it is shown anew.
+function failure(error) { return h('p', { class: 'error', role: 'alert' }, error && error.message ? error.message : String(error)); }
+
+const main = document.getElementById('main'), told = document.getElementById('told');
+let turn = 0, shown_text = '', runs = [];
+
+function read_address() {
+  const all = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  place.run = all.run || (runs.length === 1 ? runs[0].name : '');
+  place.view = views[all.view] ? all.view : place.run || runs.length < 2 ? 'overview' : 'runs';
+  if (!place.run && runs.length > 1) place.view = 'runs';
+  delete all.run; delete all.view;
+  place.values = all;
+}
+function navigation() {
+  const list = Object.entries(views).filter(([name, view]) => !view.hidden && (name !== 'runs' || runs.length > 1) && (place.run || name === 'runs'));
+  const current = place.view === 'variant' ? 'kernels' : place.view;
+  document.getElementById('views').replaceChildren(...list.map(([name, view]) => h('li', {}, h('a', { href: address(name), 'aria-current': name === current ? 'page' : null }, view.name))));
+  document.querySelector('nav a[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+}
+function header(q) {
+  document.getElementById('state').textContent = q ? plain(`${q.run}: ${q.task} on ${q.target}, ${q.state}` + (q.best ? `, best ${num(q.best.fitness)} ${q.best.unit}` : '')) : '';
+}
+
+// `anew`: another view was asked for; otherwise the same one with what is new in the record.
+async function show(anew) {
+  const mine = ++turn, view = views[place.view], before = document.activeElement?.dataset?.key;
+  const title = view.title ? view.title(place.values) : view.name;
+  try {
+    const state = place.view === 'runs' ? null : get('state').catch(() => null);
+    const nodes = await view.show(place.values, anew ? h('div', {}) : main);
+    const q = await state;
+    if (mine !== turn) return;
+    header(q && q.summary);
+    document.title = plain(title + (place.run ? ' \u2013 ' + place.run : '') + ' \u2013 Cultivar');
+    const next = h('div', {}, h('h1', {}, title), nodes);
+    const text = next.textContent;
+    if (!anew && text === shown_text && !next.querySelector('figure, form')) return;  // a form has moved here from there
+    shown_text = text;
+    const open = anew ? null : [...main.querySelectorAll('details')].map(each => each.open);
+    main.replaceChildren(next);
+    if (open) main.querySelectorAll('details').forEach((each, i) => { if (open[i] !== undefined) each.open = open[i]; });
+    main.dataset.ready = place.view;
+    main.dataset.shown = String(Number(main.dataset.shown || 0) + 1);
+    if (place.values.part) document.getElementById('part-' + place.values.part)?.scrollIntoView();
+    if (before) [...document.querySelectorAll('[data-key]')].find(each => each.dataset.key === before)?.focus({ preventScroll: true });
+  } catch (error) {
+    if (mine !== turn) return;
+    if (anew) main.replaceChildren(h('h1', {}, title), failure(error));
+    main.dataset.ready = 'error';
+    told.textContent = plain(error.message || error);
+  }
+}
+
+// News of the record. A browser keeps few connections to a server: of all tabs one listens, and tells the others.
+const channel = !embedded && 'BroadcastChannel' in window ? new BroadcastChannel('cultivar') : null;
+let listening = null, due = null, last = 0;
+function news(run) {
+  if (run !== place.run || due) return;
+  due = setTimeout(() => { due = null; last = Date.now(); if (document.visibilityState !== 'hidden' && !main.contains(document.activeElement?.closest('select, input'))) show(false); else late = true; }, Math.max(250, 1500 - (Date.now() - last)));
+}
+let late = false;
+document.addEventListener('visibilitychange', () => { if (document.visibilityState === 'visible' && late) { late = false; show(false); } });
+function listen(run) {
+  let source = null, again = null;
+  const say = () => { news(run); channel?.postMessage(run); };
+  const open = () => {
+    source = new EventSource('events?' + new URLSearchParams({ run }));
+    source.addEventListener('news', say);
+    source.addEventListener('beat', say);
+    source.addEventListener('error', () => { if (source.readyState === EventSource.CLOSED) again = setTimeout(open, 3000); });  // no record yet, or none that can be read
+  };
+  open();
+  return { close: () => { clearTimeout(again); source.close(); } };
+}
+channel?.addEventListener('message', event => news(event.data));
+function follow(run) {
+  if (embedded || !run || (listening && listening.run === run)) return;
+  listening?.stop();
+  let over = false, source = null, release = null;
+  listening = { run, stop: () => { over = true; source?.close(); release?.(); } };
+  if (navigator.locks) navigator.locks.request('cultivar ' + run, () => over ? null : new Promise(done => { release = done; source = listen(run); })).catch(() => {});
+  else source = listen(run);  // not on 127.0.0.1, and no https
+}
+
+async function moved() {
+  const run = place.run;
+  read_address();
+  navigation();
+  const select = document.getElementById('run');
+  if (select.value !== place.run) select.value = place.run;
+  follow(place.run);
+  if (run !== place.run) unfolded.clear();
+  await show(true);
+  if (!place.values.part) window.scrollTo(0, 0);
+}
+async function begin() {
+  document.getElementById('skip').addEventListener('click', event => { event.preventDefault(); main.focus(); main.scrollIntoView(); });
+  try { runs = (await get('runs')).runs; } catch (error) { main.replaceChildren(failure(error)); return; }
+  const select = document.getElementById('run');
+  if (runs.length > 1) {
+    document.getElementById('runs').hidden = false;
+    select.append(h('option', { value: '' }, 'all'), ...runs.map(run => h('option', { value: run.name }, run.name)));
+    select.addEventListener('change', () => { place.run = select.value; location.hash = address(select.value ? 'overview' : 'runs'); });
+  }
+  window.addEventListener('hashchange', moved);
+  await moved();
+}
+begin();

@@ -1,0 +1,242 @@
+// The views of a run. Each loads what it shows and gives the nodes; it is called again when the record has changed.
+function state_tag(row) {
+  if (row.promoted) return h('span', { class: 'tag lead' }, 'was best');
+  if (row.expelled) return h('span', { class: 'tag bad' }, 'not confirmed');
+  return h('span', { class: 'tag ' + ({ measured: 'good', rejected: 'bad' }[row.state] || 'faint') }, row.state);
+}
+function who(row) { return row.operator + (row.model ? ' with ' + row.model : ''); }
+function why(row) { return row.state === 'rejected' ? row.stage + (row.reason ? ': ' + row.reason : '') : ''; }
+
+const views = {};
+
+views.overview = {
+  name: 'Overview',
+  async show() {
+    const [state, series] = await Promise.all([get('state'), get('series', { by: 'time' })]);
+    const q = state.summary, best = q.best, unit = state.unit;
+    const rejected = Object.values(q.rejected).reduce((a, b) => a + b, 0);
+    const limited = Object.entries(q.budget).filter(([, use]) => use.limit).map(([kind, use]) => budget_words(kind, use.used) + ' of ' + budget_words(kind, use.limit));
+    const rivals = best ? Object.entries(best.ratios) : [];
+    const parts = [tiles([
+      ['State', h('span', { class: q.state === 'failed' || q.state === 'frozen' ? 'bad' : q.state === 'running' ? 'good' : null }, q.state), q.stop_reason || (q.heartbeat_age_s !== null && q.heartbeat_age_s !== undefined ? `recorded ${span(q.heartbeat_age_s)} ago` : '')],
+      ['Best', best ? [num(best.fitness), ' ', unit] : 'none yet', best ? [kernel(best.id), best.ratio_to_seed ? `, ${times(best.ratio_to_seed)} the first seed` : ''] : null],
+      ['Age of the best', state.best_age_s === null ? absent : span(state.best_age_s), 'of search time'],
+      rivals.length ? ['Beside contenders', rivals.map(([name, ratio], i) => [i ? ', ' : '', times(ratio)]), rivals.map(r => r[0]).join(', ')] : null,
+      ['Evaluated', num(q.evaluations), `${num(q.measured)} measured, ${num(rejected)} rejected` + (q.in_flight ? `, ${q.in_flight} ${q.process ? 'in flight' : 'pending'}` : '')],
+      ['Rate', state.per_hour ? num(state.per_hour, 3) + ' per hour' : absent, 'in ' + counted(state.sessions, 'session')],
+      ['Comparisons', counted(q.duels, 'duel'), counted(q.promotions, 'promotion') + (q.challengers ? `, ${q.challengers} waiting` : '')],
+      ['Search time', span(q.elapsed_s), limited.join('; ')],
+    ])];
+    for (const [words, kind] of [[q.lost, 'bad'], [q.undelivered, 'bad'], [q.step, 'faint'], [q.gate_advice, 'warn'],
+      [q.waiting ? `No usable worker for ${span(q.waiting.for_s)}: ${q.waiting.why}` : '', 'bad'],
+      [q.ending ? `Ending: ${q.ending.why}; work in progress may take another ${span(q.ending.left_s)}` : '', 'warn'],
+      [q.duel ? `Duel of #${q.duel.challenger} with #${q.duel.incumbent}: ${q.duel.progress || 'running'}` : '', 'faint'],
+      [q.outstanding ? `#${q.outstanding.id} won its comparison and waits for its confirmation.` : '', 'faint'],
+      [q.questions && q.questions.paused ? 'Paused: ' + q.questions.paused : '', 'warn']])
+      if (words) parts.push(h('p', { class: kind }, words));
+    parts.push(h('h2', {}, 'Promotions'), table('Each kernel that became the best, the last one first; the gain is over the best before it, in their duel', [
+      'Kernel', { name: 'After', n: true }, { name: 'Evaluation', n: true }, { name: unit, n: true }, { name: 'Gain (bounds)', whole: true }, { name: 'By', whole: true }, { name: 'Change', text: true, brief: true }],
+    state.promotions.slice().reverse().map(row => [kernel(row.id), span(row.elapsed_s), num(row.evaluations), num(row.fitness), gain(row.duel) || absent, who(row), row.note]),
+    { none: 'No kernel has been promoted yet.' }));
+    parts.push(h('h2', {}, 'Fitness over search time'), evaluations_chart(series, unit, state.contenders));
+    if (state.paced) parts.push(h('p', { class: 'faint' }, 'Numbers are scaled to the speed of the device at the start; those after a duel follow from it.'));
+    return parts;
+  },
+};
+
+views.evaluations = {
+  name: 'Evaluations',
+  async show() {
+    const [state, by_time, by_count] = await Promise.all([get('state'), get('series', { by: 'time' }), get('series', { by: 'count' })]);
+    const q = state.summary;
+    return [table('What became of the evaluations', ['Result', { name: 'Count', n: true }],
+      [['measured', num(q.measured)], ...Object.entries(q.rejected).map(([stage, count]) => ['rejected at ' + stage, num(count)]), ['in flight', num(q.in_flight)]]),
+    h('h2', {}, 'By search time'), evaluations_chart(by_time, state.unit, state.contenders),
+    h('h2', {}, 'By number'), evaluations_chart(by_count, state.unit, state.contenders)];
+  },
+};
+
+views.lineage = {
+  name: 'Lineage',
+  async show(values) {
+    const of = values.id ? { id: values.id } : {};
+    const [state, path, roots] = await Promise.all([get('state'), get('path', of), get('children', { id: 0, count: 50 })]);
+    const steps = table(`From the seed to ${path.of ? '#' + path.of : 'the best'}: every ancestor, whatever became of it`, ['Kernel', { name: state.unit, n: true }, { name: 'Over parent', n: true }, { name: 'Duel', whole: true }, { name: 'By', whole: true }, { name: 'Change', text: true, brief: true }, 'State'],
+      path.path.map(row => [kernel(row.id), row.fitness ? num(row.fitness) : absent, row.gain === null ? '' : percent(row.gain), gain(row.duel), who(row), row.change, state_tag(row)]),
+      { none: 'There is no best kernel yet.' });
+    return [steps, h('h2', {}, 'Tree'), h('p', { class: 'faint' }, 'Children are those of the first parent, the fastest first.'), tree_of(roots, state.unit, new Set(path.path.map(row => row.id)), 0)];
+  },
+};
+const unfolded = new Set();
+function tree_of(list, unit, on_path, parent) {
+  const at = h('ul', { class: 'tree' });
+  const put = row => {
+    const item = h('li', {});
+    const open = async () => {
+      unfolded.add(row.id);
+      fold.textContent = '\u2212'; fold.setAttribute('aria-expanded', 'true');
+      try { item.append(tree_of(await get('children', { id: row.id }), unit, on_path, row.id)); } catch (error) { item.append(failure(error)); }
+    };
+    const close = () => { unfolded.delete(row.id); fold.textContent = '+'; fold.setAttribute('aria-expanded', 'false'); item.querySelector(':scope > ul')?.remove(); };
+    const fold = row.children ? h('button', { type: 'button', class: 'fold', 'data-key': 'fold-' + row.id, 'aria-expanded': 'false', 'aria-label': `${row.children} children of #${row.id}`, onclick: () => fold.getAttribute('aria-expanded') === 'true' ? close() : open() }, '+') : null;
+    add(item, [fold, kernel(row.id), ' ', row.fitness ? h('b', { class: on_path.has(row.id) ? 'lead' : null }, num(row.fitness)) : h('span', { class: 'faint' }, why(row) || row.state), on_path.has(row.id) ? h('span', { class: 'lead' }, ' on the path') : null,
+      row.promoted ? ' (was best)' : '', ' ', who(row), row.note ? h('span', { class: 'faint' }, ': ' + row.note) : null, row.children ? h('span', { class: 'faint' }, ` (${num(row.children)})`) : null]);
+    at.append(item);
+    if (fold && unfolded.has(row.id)) open();
+  };
+  const more = from => {
+    const left = list.all - from;
+    if (left <= 0) return;
+    const button = h('button', { type: 'button', onclick: async () => { const next = await get('children', { id: parent, from, count: 50 }); item.remove(); next.rows.forEach(put); more(from + next.rows.length); } }, `${num(left)} more`), item = h('li', {}, button);
+    at.append(item);
+  };
+  list.rows.forEach(put);
+  more(list.rows.length);
+  return at;
+}
+
+views.islands = {
+  name: 'Islands',
+  async show() {
+    const [state, view] = await Promise.all([get('state'), get('islands')]);
+    return [table('What was bred on each island', [{ name: 'Island', n: true }, { name: 'Proposed', n: true }, { name: 'Measured', n: true }, { name: 'Rejected', n: true }, { name: 'Promoted', n: true }, 'Fastest', { name: state.unit, n: true }, 'By', { name: 'After', n: true }],
+      view.islands.map(row => [num(row.island), num(row.proposed), num(row.measured), num(row.rejected), num(row.promoted), row.best ? kernel(row.best.id) : absent, row.best ? num(row.best.fitness) : '', row.best ? who(row.best) : '', row.best && row.best.elapsed_s >= 0 ? span(row.best.elapsed_s) : '']))];
+  },
+};
+
+views.kernels = {
+  name: 'Kernels',
+  form(values, changed) {
+    const choice = (name, label, options) => h('label', {}, label, h('select', { name, 'data-key': name, onchange: changed }, options.map(([value, words]) => h('option', { value, selected: String(values[name] || '') === value }, words))));
+    return h('form', { class: 'filter', role: 'search', onsubmit: event => { event.preventDefault(); changed(); } },
+      h('label', {}, 'Contains', h('input', { name: 'text', type: 'search', value: values.text || '', 'data-key': 'text', maxlength: 200 })),
+      choice('state', 'State', [['', 'any'], ['measured', 'measured'], ['rejected', 'rejected'], ['proposed', 'proposed'], ['promoted', 'was best']]),
+      choice('operator', 'Operator', [['', 'any']]), choice('model', 'Model', [['', 'any']]), choice('stage', 'Stage', [['', 'any']]), choice('island', 'Island', [['', 'any']]),
+      h('button', { type: 'submit' }, 'Filter'));
+  },
+  async show(values, root) {
+    const asked = { sort: values.sort || 'id', order: values.order || 'down', from: values.from || 0, count: 50 };
+    for (const name of ['text', 'state', 'operator', 'model', 'stage', 'island']) if (values[name]) asked[name] = values[name];
+    const [page, state] = await Promise.all([get('table', asked), get('state')]);
+    const go = next => { location.hash = address('kernels', { ...values, ...next, id: '' }); };
+    let form = root.querySelector('form.filter');
+    if (!form) {
+      const changed = () => { const all = Object.fromEntries(new FormData(form)); go({ ...all, from: '' }); };
+      form = views.kernels.form(values, changed);
+    }
+    for (const [name, options] of [['operator', page.operators], ['model', page.models], ['stage', page.stages], ['island', page.islands]]) {
+      const at = form.elements[name], known = new Set([...at.options].map(each => each.value));
+      for (const each of options) if (!known.has(String(each))) at.append(h('option', { value: each, selected: String(values[name] || '') === String(each) }, each));
+      at.parentElement.hidden = at.options.length < 2;
+    }
+    for (const name of ['state', 'operator', 'model', 'stage', 'island']) form.elements[name].value = values[name] || '';
+    if (document.activeElement !== form.elements.text) form.elements.text.value = values.text || '';
+    const from = Number(asked.from), last = Math.min(page.all, from + page.rows.length);
+    const pages = h('div', { class: 'pages' },
+      h('button', { type: 'button', 'data-key': 'back', disabled: from <= 0, onclick: () => go({ from: Math.max(0, from - 50) || '' }) }, 'Back'),
+      h('button', { type: 'button', 'data-key': 'next', disabled: last >= page.all, onclick: () => go({ from: from + 50 }) }, 'Next'),
+      h('span', {}, page.all ? `${num(from + 1)} to ${num(last)} of ${num(page.all)}` : 'None fit.'));
+    const sort = name => go({ sort: name, order: asked.sort === name && asked.order === 'down' ? 'up' : 'down', from: '' });
+    return [form, pages, table('Kernels', [{ name: 'Kernel', sort: 'id' }, 'State', { name: state.unit, n: true, sort: 'fitness' }, { name: 'By', whole: true, sort: 'operator' }, { name: 'Island', n: true, sort: 'island' }, { name: 'After', n: true, sort: 'time' }, 'Parent', { name: 'Stage and reason', text: true, brief: true, sort: 'stage' }, { name: 'Configuration and note', text: true, brief: true }],
+      page.rows.map(row => [kernel(row.id), state_tag(row), row.fitness ? num(row.fitness) : absent, who(row), num(row.island), row.elapsed_s === null ? absent : span(row.elapsed_s), kernel(row.parent), why(row), [setting(row.configuration), row.note ? h('div', { class: 'faint' }, row.note) : null]]),
+      { sort: asked.sort, up: asked.order === 'up', onsort: sort, none: 'No kernel fits this filter.' })];
+  },
+};
+function setting(configuration) {
+  let value = configuration;
+  if (typeof value === 'string') { try { value = JSON.parse(value || '{}'); } catch { return value; } }
+  return Object.entries(value || {}).map(([name, each]) => name + '=' + each).join(' ');
+}
+
+views.failures = {
+  name: 'Failures',
+  async show() {
+    const view = await get('failures');
+    return [table('Rejected kernels by stage', ['Stage', { name: 'Count', n: true }], Object.entries(view.stages).map(([stage, count]) => [h('a', { href: address('kernels', { state: stage === 'confirm' ? '' : 'rejected', stage: stage === 'confirm' ? '' : stage }) }, stage), num(count)]), { none: 'No kernel was rejected.' }),
+      h('h2', {}, 'Reasons'), table(`The ${num(view.reasons.length)} most frequent of ${num(view.all)} reasons`, [{ name: 'Count', n: true }, 'Stage', { name: 'Reason', text: true }, 'Newest'],
+        view.reasons.map(row => [num(row.count), row.stage, row.reason || absent, row.newest.slice().reverse().map((id, i) => [i ? ', ' : '', kernel(id)])]))];
+  },
+};
+
+views.operators = {
+  name: 'Operators',
+  async show() {
+    const [view, state] = await Promise.all([get('operators'), get('state')]);
+    const share = (part, all) => all ? num(100 * part / all, 3) + ' %' : absent;
+    const models = Object.entries(view.models || {});
+    return [table('What each operator and model gave', ['Operator', 'Model', { name: 'Proposed', n: true }, { name: 'Measured', n: true }, { name: 'Passed', n: true }, { name: 'Duels', n: true }, { name: 'Promoted', n: true }, { name: 'Accepted', n: true }, { name: 'Gain', n: true }, { name: 'Fastest ' + state.unit, n: true }, { name: 'Device time', n: true }, { name: 'Calls', n: true }, { name: 'Tokens', n: true }, { name: 'USD', n: true }],
+      view.rows.map(row => [row.operator, row.model || '', num(row.proposed), num(row.measured), share(row.measured, row.measured + row.rejected), num(row.challenges), num(row.promoted), share(row.promoted, row.proposed), row.promoted ? percent(row.gain) : '', row.best ? num(row.best) : absent, span(row.device_s), row.calls ? num(row.calls) : '', row.calls ? num(row.tokens) : '', money(row.usd)])),
+    h('p', { class: 'faint' }, 'Passed: measured of those evaluated. Accepted: promoted of those proposed. Gain: that of its promotions over the best before each, together.'),
+    models.length ? [h('h2', {}, 'Language models'), table('Calls to each model', ['Model', 'State', { name: 'Calls', n: true }, { name: 'In flight', n: true }, { name: 'Tokens', n: true }, { name: 'USD', n: true }, { name: 'Reason', text: true }],
+      models.map(([name, m]) => [name, m.state || '', num(m.calls || 0), num(m.in_flight || 0), num((m.tokens || {}).total || 0), money(m.usd), m.reason || '']))] : null];
+  },
+};
+
+views.devices = {
+  name: 'Devices',
+  async show() {
+    const view = await get('devices'), points = view.measurements.filter(p => p.elapsed_s >= 0);
+    const parts = [table('Devices', ['Device', { name: 'Facts', text: true }], view.devices.map(device => [device.description || device.name || 'device', h('details', {}, h('summary', {}, 'What is known of it'), long(JSON.stringify(device, null, 1)))])),
+      view.workers.length ? table('Workers', ['Device', { name: 'Workers', n: true }, 'Measures'], view.workers.map(w => [w.device, num(w.workers), w.measures ? 'yes' : 'no: times on different devices cannot be compared'])) : null];
+    if (points.length) {
+      const last = points.slice(-12).reverse(), has = name => points.some(p => p[name] > 0);
+      parts.push(h('h2', {}, 'Clocks and temperature'), table('The newest measurements', ['Kernel', { name: 'After', n: true }, { name: 'Clock MHz', n: true }, { name: 'Temperature \u00b0C', n: true }, { name: 'Power W', n: true }, 'Slowed', { name: 'Discarded', n: true }],
+        last.map(p => [kernel(p.id), span(p.elapsed_s), p.clock_mhz ? num(p.clock_mhz) : absent, p.temperature_c ? num(p.temperature_c) : absent, p.power_w ? num(p.power_w) : absent, p.throttle ? '0x' + p.throttle.toString(16) : 'no', num(p.discarded)])));
+      for (const [key, name, unit] of [['clock_mhz', 'Clock', 'MHz'], ['temperature_c', 'Temperature', '\u00b0C'], ['power_w', 'Power', 'W']])
+        if (has(key)) parts.push(line_chart(name, unit, points.map(p => [p.elapsed_s, p[key]]), view.elapsed_s));
+    }
+    if (view.elapsed_s > 0) parts.push(h('h2', {}, 'Busy share'), busy_chart(view.busy, view.elapsed_s));
+    return parts;
+  },
+};
+
+const budget_names = { wall: 'Search time', evaluations: 'Evaluations', device_hours: 'Device time', plateau: 'Time without a promotion', usd: 'USD', tokens: 'Tokens' };
+function budget_words(kind, value) {
+  if (kind === 'device_hours') return span(3600 * value);
+  return kind === 'wall' || kind === 'plateau' ? span(value) : kind === 'usd' ? value.toFixed(2) + ' USD' : num(value, 6) + (kind === 'evaluations' ? ' evaluations' : kind === 'tokens' ? ' tokens' : '');
+}
+views.budgets = {
+  name: 'Budgets',
+  async show() {
+    const view = await get('budgets');
+    const left = view.rows.map(row => row.seconds_left).filter(each => each !== null);
+    return [table('Budgets', ['Budget', { name: 'Used', n: true }, { name: 'Limit', n: true }, 'Share', { name: 'Left, at this rate', n: true }],
+      view.rows.map(row => [budget_names[row.kind] || row.kind, budget_words(row.kind, row.used), row.limit === null ? 'none' : budget_words(row.kind, row.limit),
+        row.limit === null ? '' : [h('meter', { min: 0, max: 1, value: Math.min(1, row.used / row.limit), 'aria-label': (budget_names[row.kind] || row.kind) + ' used' }), ' ' + num(100 * row.used / row.limit, 3) + ' %'], row.seconds_left === null ? absent : span(row.seconds_left)])),
+    h('p', {}, `${view.per_hour ? num(view.per_hour, 3) + ' evaluations per hour. ' : ''}` + (left.length ? `The first budget is spent in about ${span(Math.min(...left))} of search time.` : 'No budget ends this search.'))];
+  },
+};
+
+views.interventions = {
+  name: 'Interventions',
+  async show() {
+    const view = await get('interventions');
+    return [table('Changes of how the search proposes, and what they gave' + (view.all > view.rows.length ? `: the newest ${view.rows.length} of ${num(view.all)}` : ''), [{ name: 'After', n: true }, { name: 'Intervention', text: true }, { name: 'Evaluated', n: true }, { name: 'Measured', n: true }, { name: 'Best over parent', n: true }, 'Promoted'],
+      view.rows.map(row => [span(row.at_s), row.text, row.result ? num(row.result.evaluated) : '', row.result ? num(row.result.measured) : 'not ended', row.result && row.result.best_gain > 0 ? percent(row.result.best_gain) : '', row.promoted.map((id, i) => [i ? ', ' : '', kernel(id)])]),
+      { none: 'None: the supervisor saw no reason, or is off.' }),
+    view.plan && view.plan.strategies ? [h('h2', {}, `Plan of question ${view.plan.question}`), h('ul', {}, view.plan.strategies.map(each => h('li', {}, each)))] : null,
+    view.gate_advice ? h('p', { class: 'warn' }, view.gate_advice) : null];
+  },
+};
+
+views.log = {
+  name: 'Log',
+  async show() {
+    const view = await get('events', embedded ? {} : { count: 300 });
+    return [table('The newest events, the last one first', ['Time', 'Kind', 'Kernel', { name: 'Event', text: true }], view.rows.slice().reverse().map(row => [h('span', { class: 'faint' }, when(row.at)), row.kind, row.individual ? kernel(row.individual) : '', row.text]))];
+  },
+};
+
+views.runs = {
+  name: 'All runs',
+  async show() {
+    const view = await get('runs');
+    return [table('Runs', ['Run', 'Of', 'State', 'Task', 'Target', { name: 'Best', n: true }, { name: 'Beside first seed', n: true }, 'Beside contenders', { name: 'Evaluated', n: true }, { name: 'Promotions', n: true }, { name: 'Searched', n: true }],
+      view.runs.map(run => {
+        const link = h('a', { href: '#' + new URLSearchParams({ run: run.name, view: 'overview' }) }, run.name);
+        if (!run.status) return [link, run.suite || '', h('span', { class: 'bad' }, run.trouble || ''), '', '', '', '', '', '', '', ''];
+        const q = run.status, best = q.best;
+        return [link, run.suite || '', q.state, q.task, q.target, best ? `${num(best.fitness)} ${best.unit}` : absent, best && best.ratio_to_seed ? times(best.ratio_to_seed) : '', best ? Object.entries(best.ratios).map(([name, ratio]) => `${times(ratio)} ${name}`).join(', ') : '', num(q.evaluations), num(q.promotions), span(q.elapsed_s)];
+      }))];
+  },
+};

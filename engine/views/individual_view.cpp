@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/views/individual_view.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "engine/store/standings.hpp"
+#include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/system/plain_text.hpp"
+
+namespace cultivar {
+
+using nlohmann::json;
+
+std::string configuration_text(const Configuration& configuration) {
+  std::string text;
+  for (const auto& [name, value] : configuration)
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, to_string(value));
+  return text;
+}
+
+std::string descent_of(const Individual& individual) {
+  const Descent& d = individual.descent;
+  std::string text = origin_name(d);
+  for (std::size_t i = 0; i < d.parents.size(); ++i)
+    text += fmt::format("{} #{}", i ? " and" : " of", d.parents[i]);
+  if (!d.parents.empty() && d.origin != Origin::submission) text += fmt::format(" on island {}", d.island);
+  if (!d.note.empty()) text += ": " + plain_line(d.note, 400);
+  return text;
+}
+
+std::string change_of(const Individual& parent, const Individual& child) {
+  if (parent.source_id != child.source_id) return child.descent.note;
+  std::string text;
+  for (const auto& [name, value] : child.configuration) {
+    const auto old = parent.configuration.find(name);
+    if (old != parent.configuration.end() && old->second == value) continue;
+    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", name,
+                        old == parent.configuration.end() ? "" : to_string(old->second) + " -> ",
+                        to_string(value));
+  }
+  return text;
+}
+
+std::string_view name_of(IndividualState state) {
+  static constexpr std::string_view names[] = {"proposed", "measured", "rejected"};
+  return names[static_cast<int>(state)];
+}
+
+json facts_of(const IndividualRow& row) {
+  const Individual& i = row.individual;
+  json configuration = json::object();
+  for (const auto& [name, value] : i.configuration)
+    std::visit([&, &key = name](const auto& v) { configuration[key] = v; }, value);
+  return {{"id", i.id},
+          {"variant", i.variant_id},
+          {"state", name_of(row.state)},
+          {"stage", row.stage},
+          {"reason", row.reason},
+          {"fitness", i.fitness},
+          {"configuration", configuration},
+          {"parents", i.descent.parents},
+          {"operator", origin_name(i.descent)},
+          {"model", i.descent.model},
+          {"island", i.descent.island},
+          {"note", i.descent.note}};
+}
+
+std::string duel_text(const DuelResult& duel) {
+  return fmt::format("{} side by side with #{}", gain_words(duel.all), duel.incumbent);
+}
+
+json facts_of(const DuelResult& duel) {
+  const auto bound = [](double value) { return std::isfinite(value) ? json(std::exp(value)) : json(); };
+  const auto facts = [&](const SpeedRatio& ratio) {
+    return json{
+        {"ratio", std::exp(ratio.log_ratio)}, {"lower", bound(ratio.lower)}, {"upper", bound(ratio.upper)}};
+  };
+  json all = facts(duel.all);
+  all.update(
+      {{"incumbent", duel.incumbent}, {"verdict", name_of(duel.verdict)}, {"workloads", json::array()}});
+  for (const SpeedRatio& ratio : duel.workloads) all["workloads"].push_back(facts(ratio));
+  return all;
+}
+
+// The nearest ancestor that was profiled on the same workload; the profile is compared with it.
+std::optional<Profile> profiled_ancestor(const Record& record, IndividualId id, const Profile& profile) {
+  const auto lineage = record.lineage(id);
+  for (auto ancestor = lineage.rbegin(); ancestor != lineage.rend(); ++ancestor)
+    if (ancestor->individual.id != id)
+      if (auto found = record.profile(ancestor->individual.id, profile.workload)) return found;
+  return std::nullopt;
+}
+
+json individual_facts(const Record& record, const IndividualRow& row) {
+  const IndividualId id = row.individual.id;
+  Standings standings(record);
+  const DuelResult* const settled = standings.duel(id);
+  const auto evaluation = record.evaluation(id), confirmation = record.confirmation(id);
+  const auto profile = record.profile(id);
+  const auto before = profile ? profiled_ancestor(record, id, *profile) : std::nullopt;
+  json facts = facts_of(row);
+  facts["profile"] = profile ? report_json(*profile, before ? &*before : nullptr) : json();
+  facts["evaluation"] = evaluation ? json(*evaluation) : json();
+  facts["confirmation"] = confirmation ? json(*confirmation) : json();
+  facts["confirmation_outstanding"] = record.outstanding() == id;
+  facts["children"] = record.descendants(id);
+  facts["source"] = record.source(id);
+  json duels = json::array();
+  for (const DuelRow& duel : record.duels(id))
+    duels.push_back({{"incumbent", duel.incumbent}, {"verdict", duel.verdict}, {"report", duel.report}});
+  facts["duels"] = duels;
+  facts["standing"] = standings.fitness(id);
+  facts["duel"] = settled ? facts_of(*settled) : json();
+  return facts;
+}
+
+json exchange_facts(const ExchangeRow& row, const ExchangeTexts& said) {
+  return {{"call", row.call},
+          {"operator", row.op},
+          {"model", row.model},
+          {"attempt", row.attempt},
+          {"request", said.request},
+          {"answer", said.answer},
+          {"error", row.error},
+          {"usd", row.usd},
+          {"sent_at", row.sent_at},
+          {"seconds", row.over_at > row.sent_at ? json(row.over_at - row.sent_at) : json()},
+          {"tokens", row.usage.total()},
+          {"individual", row.used_by}};
+}
+
+}  // namespace cultivar

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the views say of a record: the same as the record, also when it has grown since.
+#include "engine/views/run_views.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+
+#include "engine/store/standings.hpp"
+#include "engine/store/summary.hpp"
+#include "engine/views/kernel_table.hpp"
+#include "engine/views/run_list.hpp"
+#include "engine/views/run_report.hpp"
+#include "support/command.hpp"
+#include "support/synthetic_run.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+using nlohmann::json;
+
+namespace {
+
+Record open(const std::filesystem::path& run) {
+  auto record = Record::open(run);
+  BOOST_REQUIRE(record);
+  return std::move(*record);
+}
+
+struct Written {
+  TemporaryFolder folder;
+  Written() {
+    SyntheticRun run;
+    run.individuals = 300;
+    write_synthetic_run(folder / "run", run);
+  }
+  Record record() const { return open(folder / "run"); }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(run_views, Written)
+
+BOOST_AUTO_TEST_CASE(an_index_knows_the_fitness_that_standings_know) {
+  const Record one = record();
+  RunIndex index;
+  index.update(one);
+  Standings standings(one);
+  BOOST_TEST(index.kernels().size() == 300U);
+  one.each_individual([&](const IndividualRow& row) {
+    const KernelFacts* const k = index.find(row.individual.id);
+    BOOST_REQUIRE(k);
+    const double expected = row.state == IndividualState::measured ? standings.fitness(row) : 0.0;
+    BOOST_TEST(k->fitness == expected, boost::test_tools::tolerance(1e-12));
+    BOOST_TEST(index.word(k->op) == origin_name(row.individual.descent));
+  });
+  std::vector<IndividualId> line;
+  const IndividualId best = one.best().value();
+  for (const IndividualRow& row : one.lineage(best)) line.push_back(row.individual.id);
+  BOOST_TEST(index.line_to(best) == line, boost::test_tools::per_element());
+  BOOST_TEST(index.find(301) == nullptr);
+}
+
+// The same numbers whether a record is read at once or while it grows.
+BOOST_AUTO_TEST_CASE(an_index_that_follows_a_search_ends_as_one_that_reads_it_at_once) {
+  const auto folder_of_search = folder / "growing";
+  RunIndex following;
+  std::optional<Record> reader;
+  SyntheticRun run;
+  run.individuals = 300;
+  run.at_once = 17;
+  run.goes_on = [&](std::int64_t) {
+    if (!reader) reader.emplace(open(folder_of_search));
+    following.update(*reader);
+    return true;
+  };
+  write_synthetic_run(folder_of_search, run);
+  following.update(*reader);
+  RunIndex whole;
+  whole.update(*reader);
+  BOOST_TEST(compact_table(following) == compact_table(whole));
+  BOOST_TEST(series_view(following, true) == series_view(whole, true));
+  BOOST_TEST(state_view(*reader, following) == state_view(*reader, whole));
+  BOOST_TEST(following.promotions().size() == reader->promotions().size());
+  const std::int64_t version = following.version();
+  following.update(*reader);
+  BOOST_TEST(following.version() == version);
+}
+
+BOOST_AUTO_TEST_CASE(a_table_is_filtered_sorted_and_cut_into_pages) {
+  const Record one = record();
+  RunIndex index;
+  index.update(one);
+  TableQuery query;
+  query.count = 7;
+  json page = table_view(one, index, query);
+  BOOST_TEST(page["all"] == 300);
+  BOOST_TEST(page["rows"].size() == 7U);
+  BOOST_TEST(page["rows"][0]["id"] == 300);
+  query.state = "rejected";
+  query.stage = "compile";
+  query.from = 2;
+  page = table_view(one, index, query);
+  BOOST_TEST(page["all"] == summary_of(one).rejected.at(Stage::compile));
+  for (const json& row : page["rows"]) BOOST_TEST(row["stage"] == "compile");
+  query = {};
+  query.sort = "fitness";
+  query.count = 1000;
+  page = table_view(one, index, query);
+  BOOST_TEST(page["rows"].size() == 300U);
+  for (std::size_t i = 1; i < page["rows"].size(); ++i)
+    BOOST_TEST(page["rows"][i - 1]["fitness"] >= page["rows"][i]["fitness"]);
+  query.text = "RUNNING MAXIMUM%";  // a pattern's characters are characters
+  BOOST_TEST(table_view(one, index, query)["all"] == 0);
+  query.text = "RUNNING MAXIMUM";
+  page = table_view(one, index, query);
+  BOOST_TEST(page["all"] > 20);
+  for (const json& row : page["rows"])
+    BOOST_TEST(row["note"].get<std::string>().find("running maximum") != std::string::npos);
+  query.from = 100'000;
+  BOOST_TEST(table_view(one, index, query)["rows"].empty());
+}
+
+BOOST_AUTO_TEST_CASE(every_view_agrees_with_the_summary) {
+  const Record one = record();
+  RunIndex index;
+  index.update(one);
+  const Summary summary = summary_of(one);
+  const json state = state_view(one, index), islands = islands_view(index),
+             operators = operators_view(one, index), failures = failures_view(one, index),
+             budgets = budgets_view(one, index);
+  BOOST_TEST(state["promotions"].size() == static_cast<std::size_t>(summary.promotions));
+  BOOST_TEST(state["promotions"].back()["id"] == summary.best->id);
+  BOOST_TEST(state["contenders"].size() == 2U);
+  std::int64_t measured = 0, promoted = 0, rejected = 0;
+  for (const json& row : islands["islands"]) measured += row["measured"].get<std::int64_t>();
+  for (const json& row : operators["rows"]) promoted += row["promoted"].get<std::int64_t>();
+  for (const json& row : failures["reasons"])
+    if (row["stage"] != "confirm") rejected += row["count"].get<std::int64_t>();
+  BOOST_TEST(measured == summary.measured);
+  BOOST_TEST(promoted == summary.promotions);
+  BOOST_TEST(rejected == summary.evaluations - summary.measured);
+  const json path = path_view(one, index, 0);
+  BOOST_TEST(path["of"] == summary.best->id);
+  BOOST_TEST(path["path"].back()["id"] == summary.best->id);
+  BOOST_TEST(path["path"].front()["operator"] == "seed");
+  std::int64_t all = 0;
+  std::vector<IndividualId> due{0};
+  while (!due.empty()) {  // every individual is somewhere in the tree
+    const json children = children_view(one, index, due.back(), 0, 100'000);
+    due.pop_back();
+    for (const json& row : children["rows"]) {
+      ++all;
+      if (row["children"] > 0) due.push_back(row["id"].get<IndividualId>());
+    }
+  }
+  BOOST_TEST(all == 300);
+  const json devices = devices_view(one, index);
+  BOOST_TEST(devices["measurements"].size() > 100U);
+  BOOST_TEST(devices["measurements"][0]["clock_mhz"] > 1700.0);
+  for (const json& row : budgets["rows"])
+    BOOST_TEST((row["kind"] != "evaluations" || row["seconds_left"] == 0.0));
+  BOOST_TEST(interventions_view(one)["rows"].size() == interventions_of(one).size());
+  BOOST_TEST(events_view(one, 0, 5)["rows"].size() == 5U);
+}
+
+BOOST_AUTO_TEST_CASE(one_individual_is_shown_with_its_calls_intervals_and_parent) {
+  const Record one = record();
+  RunIndex index;
+  index.update(one);
+  const json best = variant_view(one, index, *one.best());
+  BOOST_TEST(best["confirmation"]["workloads"].size() == 3U);
+  const json& first = best["confirmation"]["workloads"][0];
+  BOOST_TEST(first["interval_us"][0] <= first["median_us"]);
+  BOOST_TEST(first["samples"] == 9);
+  BOOST_TEST(first["ratio_intervals"].contains("cudnn"));
+  BOOST_TEST(best["confirmation"]["exactness_rows"].size() == 4U);
+  IndividualId asked = 0;
+  for (const KernelFacts& k : index.kernels())
+    if (asked == 0 && k.question > 0 && k.state == IndividualState::measured) asked = k.id;
+  const json made = variant_view(one, index, asked);
+  BOOST_TEST(made["calls"].size() == 1U);
+  BOOST_TEST(made["calls"][0]["prompt"].get<std::string>().find("Make it faster") != std::string::npos);
+  BOOST_TEST(made["calls"][0]["said"].get<std::string>().find("<edit>") != std::string::npos);
+  BOOST_TEST(made["parent_source"].is_string());
+  BOOST_TEST(variant_view(one, index, 4000).is_null());
+}
+
+BOOST_AUTO_TEST_CASE(files_hold_every_individual_and_no_formula) {
+  TemporaryFolder other;
+  SyntheticRun run;
+  run.individuals = 40;
+  run.hostile = true;
+  write_synthetic_run(other / "run", run);
+  const Record one = open(other / "run");
+  RunIndex index;
+  index.update(one);
+  std::string csv, lines;
+  each_csv_line(one, index, [&](std::string_view line) { csv += line; });
+  each_json_line(one, index, [&](std::string_view line) { lines += line; });
+  BOOST_TEST(std::count(lines.begin(), lines.end(), '\n') == 40);
+  BOOST_TEST(json::parse(lines.substr(0, lines.find('\n')))["configuration"]["STAGES"] == 3);
+  BOOST_TEST(csv.find('\x1b') == std::string::npos);
+  BOOST_TEST(csv.find("\n=") == std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(runs_of_a_folder_are_listed_with_those_that_cannot_be_read) {
+  write_text(folder / "broken" / "run.db", "no database");
+  const auto runs = runs_below(folder.path());
+  BOOST_REQUIRE(runs.size() == 2U);
+  BOOST_TEST(!listed(runs[0]).trouble.empty());
+  BOOST_TEST(to_json(listed(runs[1]))["status"]["state"] == "finished");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
