@@ -37,6 +37,7 @@ Outcome SearchLoop::run() {
   if (breeding_.archive().size() == 0)
     for (const IndividualId id : proposals_.seeds(parts_.loaded.seeds)) evaluations_.enqueue(id);
   recorder_.start_clock();
+  began_s_ = recorder_.elapsed();
   device_s_ = 3600.0 * summary_of(recorder_.record()).budget.at("device_hours").used;
   if (const auto promotions = recorder_.record().promotions(); !promotions.empty())
     promoted_s_ = promotions.back().elapsed_s;
@@ -60,6 +61,7 @@ Outcome SearchLoop::run() {
     recorder_.step([&](Step& step) {
       step.set("state", state);
       step.set("stop_reason", outcome_->reason);
+      step.set("stop", std::string(name_of(outcome_->stop)));
       step.set("momentary", momentary());
       step.device_time(std::exchange(unrecorded_device_s_, 0.0));
       questions_.write_state(step);
@@ -100,6 +102,7 @@ void SearchLoop::tick() {
   if (parts_.stop && phase_ != Phase::leaving)
     stop(Outcome::Stop::interrupted, "interrupted; all results so far are recorded");
   watch_budgets();
+  if (parts_.turn_s > 0) watch_turn();
   if (phase_ != Phase::running) return;
   if (const auto why = faults_.out_of_patience()) return stop(Outcome::Stop::failed, *why);
   questions_.reopen();
@@ -221,9 +224,9 @@ void SearchLoop::advance() {
   // minutes.
   if (running() && profiles_.first_due())
     profiles_.start();
-  else if (before_evaluations && comparisons_.due(ending()))
+  else if (before_evaluations && comparisons_.due(ending()) && !turn_is_over())
     comparisons_.start();
-  if (!running()) return;
+  if (!running() || turn_is_over()) return;
   profiles_.start();
   evaluations_.start_pending();
   // A proposal takes milliseconds to tens of milliseconds (some operators fit a surrogate), which would
@@ -398,6 +401,44 @@ void SearchLoop::watch_budgets() {
   }
 }
 
+bool SearchLoop::turn_is_over() const {
+  return parts_.turn_s > 0 && recorder_.elapsed() - began_s_ >= parts_.turn_s &&
+         (!outcome_ || outcome_->stop == Outcome::Stop::turn);
+}
+
+// After watch_budgets(): a budget that is used up ends the search for good. The comparison in flight is not
+// cut off, because the next turn would only begin it anew; but that of a seed is, if answers may make it
+// needless.
+void SearchLoop::watch_turn() {
+  constexpr double kAnswersAreRead = 4.0;  // those that lie in a mailbox already
+  constexpr const char* kAwaited = "only answers in mailboxes are awaited";
+  if (phase_ == Phase::running && turn_is_over()) {
+    if (!comparisons_.in_flight())
+      return close(Outcome::Stop::turn, fmt::format("its turn of {} is over", duration_text(parts_.turn_s)),
+                   parts_.turn_s);
+    if (breeding_.incumbent() == 0 && questions_.letters_out() > 0 &&
+        std::ranges::all_of(pipeline_.board().entries(), [&](const auto& entry) {
+          return entry.doing == InFlight::Doing::confirmation &&
+                 breeding_.archive().origin(breeding_.archive().family(entry.id)) == Origin::seed;
+        }))
+      return leave(Outcome::Stop::letters,
+                   "answers in mailboxes are awaited, and may make the confirmation of a seed needless");
+  }
+  const int letters = questions_.letters_out();
+  if (phase_ == Phase::leaving || letters == 0 || pipeline_.in_flight() != letters)
+    return only_letters_since_.reset();
+  const bool nothing_else = exhausted() && !evaluations_.has_pending() && !comparisons_.due(ending()) &&
+                            !profiles_.first_due() && !faults_.holds_some() && !faults_.resting();
+  if (phase_ == Phase::closing) {  // not for a budget: its grace period ends by itself
+    if (turn_is_over() && nothing_else) outcome_.reset();
+    if (turn_is_over()) leave(outcome_ ? Outcome::Stop::turn : Outcome::Stop::letters, kAwaited);
+    return;
+  }
+  if (!nothing_else) return only_letters_since_.reset();
+  if (!only_letters_since_) only_letters_since_ = Clock::now();
+  if (seconds_since(*only_letters_since_) >= kAnswersAreRead) leave(Outcome::Stop::letters, kAwaited);
+}
+
 void SearchLoop::finish_if_idle() {
   if (pipeline_.in_flight() > 0) return;
   if (running()) {
@@ -422,17 +463,21 @@ void SearchLoop::finish_if_idle() {
     else
       return;
   }
-  if (phase_ == Phase::closing && comparisons_.due()) return;  // until the grace period ends
+  if (phase_ == Phase::closing && comparisons_.due() && !turn_is_over())
+    return;  // until the grace period ends
   if (outcome_) done_ = true;
 }
 
 void SearchLoop::stop(Outcome::Stop why, std::string reason) {
+  if (why == Outcome::Stop::interrupted || why == Outcome::Stop::failed) return leave(why, std::move(reason));
   // Only the first reason counts; a later failure does not replace it.
   if (!outcome_) outcome_ = Outcome{why, std::move(reason), 0};
-  if (why == Outcome::Stop::interrupted || why == Outcome::Stop::failed) {
-    phase_ = Phase::leaving;
-    cancel_all();
-  }
+}
+
+void SearchLoop::leave(Outcome::Stop why, std::string reason) {
+  if (!outcome_) outcome_ = Outcome{why, std::move(reason), 0};
+  phase_ = Phase::leaving;
+  cancel_all();
 }
 
 void SearchLoop::cancel_all() {
