@@ -136,10 +136,12 @@ namespace {
 std::vector<std::string> python_files_beside(const Task& task) {
   std::vector<std::string> files;
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(task.folder, ignored))
-    if (entry.path().extension() == ".py" && entry.path() != task.reference &&
-        entry.path().filename() != "pytorch.py")
-      files.push_back(entry.path().filename());
+  for (const auto& entry : std::filesystem::directory_iterator(task.folder, ignored)) {
+    const std::filesystem::path name = entry.path().filename();
+    if (name.extension() == ".py" && name != task.reference.filename() && name != "pytorch.py" &&
+        name != "model_new.py")  // these are for contenders and exports
+      files.push_back(name);
+  }
   std::ranges::sort(files);
   return files;
 }
