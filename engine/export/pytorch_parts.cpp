@@ -205,7 +205,7 @@ std::string base64(std::string_view bytes) {
 std::string python_literal(const std::string& text) {
   const bool plain =
       text.find("'''") == std::string::npos && text.find('\r') == std::string::npos && !text.empty() &&
-      text.back() == '\n' &&
+      text.back() != '\'' && text.back() != '\\' &&
       std::ranges::all_of(text, [](unsigned char c) { return c >= 0x20 || c == '\n' || c == '\t'; }) &&
       utf8_text(text) == text;
   return plain ? "r'''" + text + "'''" : "_base64.b64decode(\"" + base64(text) + "\")";
@@ -224,8 +224,8 @@ std::string model_new(const std::map<std::string, std::string>& files, const std
     own["sources"] += fmt::format("    \"{}\": {},\n", name, python_literal(text));
   }
   own["machine_code"] = binary ? " and its machine code" : "";
-  return render(launcher::model_new_py, own) + "\n" + problem + (problem.ends_with('\n') ? "" : "\n") +
-         render(launcher::model_new_operator_py, own) + model_new;
+  own["problem"] = python_literal(problem);
+  return render(launcher::model_new_py, own) + model_new;
 }
 
 std::string python_name(const std::string& name) {

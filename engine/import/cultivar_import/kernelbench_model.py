@@ -47,7 +47,7 @@ def text(done):
             call = "tuple(r.bool() if k in %r else r for k, r in enumerate(result))" % (tuple(done.booleans),)
     signature = ", ".join(["self"] + names + [f"{name}={value!r}" for name, value in more])
     return "\n".join([
-        "class ModelNew(Model):",
+        "class ModelNew(_Model):",
         '    """The same parameters from the same constructor; forward is the kernel. It computes no gradients, and no running statistics."""',
         "", "    @torch.no_grad()", f"    def forward({signature}):"] + lines + [f"        return {call}"]) + "\n"
 

@@ -35,7 +35,7 @@ class ModelNew(test_import.Case):
             calls.append(tensors)
             return compute(*tensors)
 
-        problem["_operator"] = operator
+        problem.update(_operator=operator, _Model=problem["Model"])
         with open(os.path.join(self.out, "model_new.py"), encoding="utf-8") as file:
             exec(file.read(), problem)
         given = problem["get_init_inputs"]()
