@@ -279,6 +279,26 @@ BOOST_AUTO_TEST_CASE(a_turn_ends_when_only_letters_are_out_and_their_answers_are
   BOOST_TEST(requests().size() == 1U);  // a new one
 }
 
+BOOST_AUTO_TEST_CASE(the_first_confirmation_of_a_seed_is_cut_off_while_letters_are_out) {
+  const Suite one = load(
+      "name: one\n"
+      "common:\n"
+      "  workloads: cpu_quick\n"
+      "  budget: {wall: 10m}\n"
+      "  operators: {mutate: 1}\n"
+      "  asking: {in_flight: 1}\n"
+      "  models: {m: {provider: mailbox, folder: \"{run}/letters\"}}\n"
+      "tasks: [{name: first, task: softmax, seeds: [plain.cpp]}]\n");
+  Simulation slow;
+  slow.confirm_s = 5.0;
+  const SuiteTaskEnd end = turn(one.tasks[0], 1.0, slow);
+  BOOST_TEST(end.waits_for_letters);
+  const SuiteRow row = row_of(one.tasks[0], path() / "first", "", {});
+  BOOST_TEST(!row.best.has_value());
+  BOOST_TEST(row.elapsed_s < 5.0);
+  BOOST_CHECK(left(one.tasks[0]) == SuiteStep::Kind::resume);  // to confirm it, if no answer comes
+}
+
 BOOST_AUTO_TEST_CASE(problems_that_are_no_tasks_have_names_and_reasons) {
   const std::string refused = "refused: {l1_4: \"Output 0 is constant.\", l1_9: no seed}\n";
   const Suite pair = load(kCommon + kPair + refused);
