@@ -15,6 +15,11 @@
 #include "evaluators/system/foreign_json.hpp"
 
 namespace cultivar {
+namespace {
+
+constexpr double kAnswersAreRead = 4.0;  // seconds until those are that lie in a mailbox already
+
+}  // namespace
 
 SearchLoop::SearchLoop(SessionParts parts)
     : parts_(std::move(parts)),
@@ -224,7 +229,7 @@ void SearchLoop::advance() {
   // minutes.
   if (running() && profiles_.first_due())
     profiles_.start();
-  else if (before_evaluations && comparisons_.due(ending()) && !turn_is_over())
+  else if (before_evaluations && comparisons_.due(ending()) && !turn_is_over() && !answers_first())
     comparisons_.start();
   if (!running() || turn_is_over()) return;
   profiles_.start();
@@ -406,11 +411,21 @@ bool SearchLoop::turn_is_over() const {
          (!outcome_ || outcome_->stop == Outcome::Stop::turn);
 }
 
+bool SearchLoop::of_a_seed(IndividualId id) const {
+  return breeding_.archive().origin(breeding_.archive().family(id)) == Origin::seed;
+}
+
+bool SearchLoop::answers_first() const {
+  return parts_.turn_s > 0 && asks_models() && breeding_.incumbent() == 0 &&
+         (recorder_.elapsed() - began_s_ < kAnswersAreRead ||
+          !std::ranges::all_of(breeding_.archive().in_flight(),
+                               [&](IndividualId id) { return of_a_seed(id); }));
+}
+
 // After watch_budgets(): a budget that is used up ends the search for good. The comparison in flight is not
 // cut off, because the next turn would only begin it anew; but that of a seed is, if answers may make it
 // needless.
 void SearchLoop::watch_turn() {
-  constexpr double kAnswersAreRead = 4.0;  // those that lie in a mailbox already
   constexpr const char* kAwaited = "only answers in mailboxes are awaited";
   if (phase_ == Phase::running && turn_is_over()) {
     if (!comparisons_.in_flight())
@@ -418,8 +433,7 @@ void SearchLoop::watch_turn() {
                    parts_.turn_s);
     if (breeding_.incumbent() == 0 && questions_.letters_out() > 0 &&
         std::ranges::all_of(pipeline_.board().entries(), [&](const auto& entry) {
-          return entry.doing == InFlight::Doing::confirmation &&
-                 breeding_.archive().origin(breeding_.archive().family(entry.id)) == Origin::seed;
+          return entry.doing == InFlight::Doing::confirmation && of_a_seed(entry.id);
         }))
       return leave(Outcome::Stop::letters,
                    "answers in mailboxes are awaited, and may make the confirmation of a seed needless");

@@ -71,6 +71,9 @@ class SearchLoop {
   bool exhausted() const;  // breed() found nothing, and no result has arrived since
   void watch_budgets();
   void watch_turn();
+  bool of_a_seed(IndividualId) const;  // its source, whatever its values
+  // Whether the first confirmation waits for kernels that letters brought: they are probably faster.
+  bool answers_first() const;
   bool turn_is_over() const;  // Runtime::turn_s; false once a budget has ended the search
   void close(Outcome::Stop, std::string reason, double limit_s);  // started jobs may finish
   double grace_left() const;          // of a search that is closing: seconds, below 0 if it is over
