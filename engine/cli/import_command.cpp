@@ -14,6 +14,7 @@
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
+#include "engine/config/duration.hpp"
 #include "evaluators/check/open_reference.hpp"
 #include "evaluators/judge/controls.hpp"
 #include "evaluators/references/python/python_sandbox.hpp"
@@ -138,7 +139,7 @@ void print_next_steps(const Output& output, const fs::path& folder, const json& 
 }  // namespace
 
 int import_command(const Arguments& arguments) {
-  std::string file, out, name, python = default_python(), checkout, problems = "1-100";
+  std::string file, out, name, python = default_python(), checkout, problems = "1-100", budget = "10m";
   int level = 1;
   double memory_factor = 1.0, limit_s = 60.0;
   bool as_json = false;
@@ -156,6 +157,10 @@ int import_command(const Arguments& arguments) {
   options.option("--level", level, "of KernelBench");
   options.option("--problems", problems, "of KernelBench, such as 1-100 or 1,5,7-9");
   options.option("--memory-factor", memory_factor, "timed sizes need this share of the example's memory");
+  options.option(
+      "--budget", budget,
+      "of KernelBench: the wall time of each search in the suites that are written (gpu_suite.yaml, "
+      "cpu_suite.yaml)");
   options.option("--limit", limit_s, "seconds for each problem of KernelBench");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
@@ -204,6 +209,9 @@ int import_command(const Arguments& arguments) {
     add("--kernelbench", source.string());
     add("--level", std::to_string(level));
     add("--problems", problems);
+    if (!duration_seconds(budget))
+      throw InputError(fmt::format("--budget {}: write a duration, such as 90s or 10m", budget));
+    add("--budget", budget);
     add("--limit", fmt::format("{:g}", limit_s));
   }
   ProcessOptions process;

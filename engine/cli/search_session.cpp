@@ -166,6 +166,8 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
     case Outcome::Stop::failed:
       notify("The search failed: {}\nThe record up to this point is intact in {}.\n", outcome.reason, place);
       return 1;
+    case Outcome::Stop::turn:
+    case Outcome::Stop::letters:
     case Outcome::Stop::interrupted:
       notify("Stopped with a checkpoint. To resume:\n  {} resume {}\n", called_as(), place);
       return 130;

@@ -17,6 +17,7 @@
 #include "engine/cli/progress_line.hpp"
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/trouble.hpp"
+#include "engine/config/duration.hpp"
 #include "engine/store/run_lock.hpp"
 #include "engine/suite/suite_page.hpp"
 #include "engine/suite/suite_remaining.hpp"
@@ -65,8 +66,9 @@ std::vector<SuiteRow> write_table(const Suite& suite, const fs::path& folder, co
     rows.push_back(
         row_of(task, folder / task.name, trouble == troubles.end() ? "" : trouble->second, installed_tasks));
   }
-  must(write_atomically(folder / page_name, suite_page(suite.name, rows, today())));
-  must(write_atomically(folder / facts_name, json_text(suite_facts(suite.name, rows, today()), 2) + "\n"));
+  must(write_atomically(folder / page_name, suite_page(suite.name, rows, today(), suite.refused)));
+  must(write_atomically(folder / facts_name,
+                        json_text(suite_facts(suite.name, rows, today(), suite.refused), 2) + "\n"));
   return rows;
 }
 
@@ -105,70 +107,112 @@ std::vector<const SuiteTask*> chosen(const Suite& suite, const std::vector<std::
 struct Ended {
   bool interrupted = false;
   Troubles troubles;
+  std::set<std::string> waiting = {};  // tasks that go on once answers lie in their mailboxes
 };
 
-Ended run_all(const std::vector<const SuiteTask*>& tasks, const fs::path& folder, const Runtime& runtime,
-              bool verbose, Troubles troubles, const std::function<void(const Troubles&)>& after_each) {
-  std::vector<std::pair<SuiteStep, std::string>> steps;
-  double left = 0.0;
-  int searches = 0;
-  for (const SuiteTask* task : tasks) {
-    const auto step = next_step(*task, folder / task->name);
-    steps.emplace_back(step.value_or(SuiteStep{.kind = SuiteStep::Kind::done}),
-                       step ? "" : step.error().text());
-    left += steps.back().first.seconds_left;
-    searches += steps.back().first.kind == SuiteStep::Kind::done ? 0 : 1;
+// One pass over the tasks after another, until none has anything to do. Without turns that is one pass.
+class SuiteSession {
+ public:
+  SuiteSession(const Runtime& runtime, fs::path folder, bool verbose, Troubles troubles,
+               std::function<void(const Troubles&)> after_each)
+      : runtime_(runtime),
+        folder_(std::move(folder)),
+        verbose_(verbose),
+        after_each_(std::move(after_each)),
+        ended_{.troubles = std::move(troubles)} {}
+
+  Ended run(std::vector<const SuiteTask*> tasks) {
+    for (bool first = true; !tasks.empty() && !ended_.interrupted; first = false) {
+      if (!first)
+        notify("\n{} task{} left for another turn\n", tasks.size(), tasks.size() == 1 ? " is" : "s are");
+      tasks = pass(tasks);
+    }
+    return std::move(ended_);
   }
-  notify("{} task{}, about {} of search, and the confirmations\n", tasks.size(), tasks.size() == 1 ? "" : "s",
-         duration(left));
-  SuiteRemaining remaining(left, searches);
-  std::set<Target> lacking;
-  bool searched = false;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const SuiteTask& task = *tasks[i];
-    const SuiteStep& step = steps[i].first;
-    const std::string& why = steps[i].second;
-    const std::string place = fmt::format("{} of {}, {}", i + 1, tasks.size(), task.name);
-    if (step.kind == SuiteStep::Kind::done) {
-      if (!why.empty()) troubles[task.name] = why;
-      notify("\n{}: {}\n", place, why.empty() ? "finished before" : why);
-      continue;
+
+ private:
+  // Those whose turn was over before they had to wait.
+  std::vector<const SuiteTask*> pass(const std::vector<const SuiteTask*>& tasks) {
+    std::vector<std::pair<SuiteStep, std::string>> steps;
+    double left = 0.0;
+    int searches = 0;
+    for (const SuiteTask* task : tasks) {
+      const auto step = next_step(*task, folder_ / task->name);
+      steps.emplace_back(step.value_or(SuiteStep{.kind = SuiteStep::Kind::done}),
+                         step ? "" : step.error().text());
+      double& seconds = steps.back().first.seconds_left;
+      if (runtime_.turn_s > 0.0) seconds = std::min(seconds, runtime_.turn_s);
+      left += seconds;
+      searches += steps.back().first.kind == SuiteStep::Kind::done ? 0 : 1;
     }
-    if (lacking.contains(task.config.target)) {
-      troubles.erase(task.name);
-      remaining.skips(step.seconds_left);
-      continue;
+    notify("{} task{}, about {} of search, and the confirmations\n", tasks.size(),
+           tasks.size() == 1 ? "" : "s", duration(left));
+    SuiteRemaining remaining(left, searches);
+    std::vector<const SuiteTask*> again;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      const SuiteTask& task = *tasks[i];
+      const SuiteStep& step = steps[i].first;
+      const std::string& why = steps[i].second;
+      const std::string place = fmt::format("{} of {}, {}", i + 1, tasks.size(), task.name);
+      if (step.kind == SuiteStep::Kind::done) {
+        if (!why.empty()) ended_.troubles[task.name] = why;
+        notify("\n{}: {}\n", place, why.empty() ? "finished before" : why);
+        continue;
+      }
+      if (step.kind == SuiteStep::Kind::waits && runtime_.turn_s > 0.0) {
+        ended_.waiting.insert(task.name);
+        remaining.skips(step.seconds_left);
+        notify("\n{}: no answer lies in its mailboxes\n", place);
+        continue;
+      }
+      if (lacking_.contains(task.config.target)) {
+        ended_.troubles.erase(task.name);
+        remaining.skips(step.seconds_left);
+        continue;
+      }
+      notify("\n{}: {} on {}, workloads {}, {}\n", place, task.config.task->name, name_of(task.config.target),
+             task.config.workloads, step.kind == SuiteStep::Kind::begin ? "begins" : "resumes");
+      remaining.begins(step.seconds_left);
+      const SuiteTaskEnd end = [&] {
+        ProgressLine line(verbose_, [&](const Progress& progress) {
+          std::vector<ProgressField> fields = fields_of(progress);
+          fields.insert(fields.begin(), {place, 1});
+          fields.push_back(
+              {fmt::format("the suite: about {} left", duration(remaining.seconds(progress))), 0});
+          return fields;
+        });
+        return take_step(task, step, folder_ / task.name, runtime_, line.callbacks(), interrupted());
+      }();
+      ended_.interrupted = end.interrupted;
+      if (end.interrupted) return {};
+      remaining.ended();
+      if (end.turn_over) again.push_back(&task);
+      if (end.waits_for_letters) ended_.waiting.insert(task.name);
+      if (end.missing) {
+        lacking_.insert(task.config.target);
+        const bool others =
+            std::ranges::any_of(tasks.begin() + static_cast<std::ptrdiff_t>(i), tasks.end(),
+                                [&](const SuiteTask* t) { return !lacking_.contains(t->config.target); });
+        if (!searched_ && !others) throw MissingError(end.trouble);
+        notify("No other task on {} is searched: this machine lacks what they need\n",
+               name_of(task.config.target));
+      }
+      searched_ = searched_ || !end.missing;
+      ended_.troubles[task.name] = end.trouble;
+      if (!end.trouble.empty()) notify("{} failed: {}\n", task.name, end.trouble);
+      after_each_(ended_.troubles);
     }
-    notify("\n{}: {} on {}, workloads {}, {}\n", place, task.config.task->name, name_of(task.config.target),
-           task.config.workloads, step.kind == SuiteStep::Kind::begin ? "begins" : "resumes");
-    remaining.begins(step.seconds_left);
-    const SuiteTaskEnd end = [&] {
-      ProgressLine line(verbose, [&](const Progress& progress) {
-        std::vector<ProgressField> fields = fields_of(progress);
-        fields.insert(fields.begin(), {place, 1});
-        fields.push_back({fmt::format("the suite: about {} left", duration(remaining.seconds(progress))), 0});
-        return fields;
-      });
-      return take_step(task, step, folder / task.name, runtime, line.callbacks(), interrupted());
-    }();
-    if (end.interrupted) return {true, std::move(troubles)};
-    remaining.ended();
-    if (end.missing) {
-      lacking.insert(task.config.target);
-      const bool others =
-          std::ranges::any_of(tasks.begin() + static_cast<std::ptrdiff_t>(i), tasks.end(),
-                              [&](const SuiteTask* t) { return !lacking.contains(t->config.target); });
-      if (!searched && !others) throw MissingError(end.trouble);
-      notify("No other task on {} is searched: this machine lacks what they need\n",
-             name_of(task.config.target));
-    }
-    searched = searched || !end.missing;
-    troubles[task.name] = end.trouble;
-    if (!end.trouble.empty()) notify("{} failed: {}\n", task.name, end.trouble);
-    after_each(troubles);
+    return again;
   }
-  return {false, std::move(troubles)};
-}
+
+  const Runtime& runtime_;
+  const fs::path folder_;
+  const bool verbose_;
+  const std::function<void(const Troubles&)> after_each_;
+  Ended ended_;
+  std::set<Target> lacking_;
+  bool searched_ = false;
+};
 
 void print(const std::vector<SuiteRow>& rows, const Output& output) {
   const auto cells = suite_cells(rows);
@@ -183,7 +227,7 @@ void print(const std::vector<SuiteRow>& rows, const Output& output) {
 }  // namespace
 
 int suite_command(const Arguments& arguments) {
-  std::string file, run_dir;
+  std::string file, run_dir, turn;
   std::vector<std::string> overrides, only;
   bool as_json = false, verbose = false, only_check = false, only_table = false, trust = false;
   Options options(
@@ -197,6 +241,9 @@ int suite_command(const Arguments& arguments) {
                  "the folder for the table and the runs (default: runs/ and the suite's name)");
   options.each("--only", only, "search only the task of this name; the table shows all");
   options.each("--set", overrides, "a.b=c: replace one value of every task's configuration");
+  options.option("--turn", turn,
+                 "searches take turns of this length, for example 1m, until each has used its budget or only "
+                 "waits for answers in mailboxes; those go on when the same command is given after answers");
   options.flag("--table", only_table, "only make the table of what is recorded so far");
   options.flag("--check", only_check, "only check the suite, its tasks and seeds; run and write nothing");
   options.flag("--trust", trust, "run the programs that resumed records name: see `cultivar resume --help`");
@@ -204,6 +251,9 @@ int suite_command(const Arguments& arguments) {
   options.flag("--json", as_json, "print the table as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
+  const std::optional<double> turn_s = turn.empty() ? 0.0 : duration_seconds(turn);
+  if (!turn_s || (*turn_s <= 0.0 && !turn.empty()))
+    throw InputError(fmt::format("--turn {}: write a duration, such as 60s or 2m", turn));
   const Output output(as_json);
   const InstallationPaths installation = find_installation();
   const fs::path found = find_configuration(installation, file);
@@ -247,11 +297,13 @@ int suite_command(const Arguments& arguments) {
     Runtime runtime = runtime_of(installation);
     runtime.trusts_record = trust;
     runtime.checkpoints_wanted = &checkpoints_wanted();
-    ended = run_all(tasks, folder, runtime, verbose, std::move(ended.troubles),
-                    [&](const Troubles& troubles) { (void)write_table(suite, folder, troubles, installed); });
+    runtime.turn_s = *turn_s;
+    ended = SuiteSession(runtime, folder, verbose, std::move(ended.troubles), [&](const Troubles& troubles) {
+              (void)write_table(suite, folder, troubles, installed);
+            }).run(tasks);
   }
   const std::vector<SuiteRow> rows = write_table(suite, folder, ended.troubles, installed);
-  output.facts(suite_facts(suite.name, rows, today()));
+  output.facts(suite_facts(suite.name, rows, today(), suite.refused));
   print(rows, output);
   const auto found_one = std::ranges::find_if(rows, [&](const SuiteRow& row) {
     return row.best && std::ranges::find(tasks, row.name, &SuiteTask::name) != tasks.end();
@@ -261,10 +313,16 @@ int suite_command(const Arguments& arguments) {
                               ? ""
                               : fmt::format(" Each search is a run: {} show {} best", called_as(),
                                             as_typed(folder / found_one->name))));
+  if (!ended.waiting.empty())
+    notify(
+        "{} search{} for answers in mailboxes (requests lie in the folders of the runs): answer, and give "
+        "the same command\n",
+        ended.waiting.size(), ended.waiting.size() == 1 ? " waits" : "es wait");
   if (ended.interrupted) {
     std::string command = fmt::format("{} suite {}", called_as(), shell_word(file));
     if (!run_dir.empty()) command += " --run-dir " + shell_word(run_dir);
     for (const std::string& name : only) command += " --only " + shell_word(name);
+    if (!turn.empty()) command += " --turn " + shell_word(turn);
     for (const std::string& value : overrides) command += " --set " + shell_word(value);
     notify("Stopped with a checkpoint. To resume:\n  {}\n", command);
     return 130;

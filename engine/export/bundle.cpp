@@ -321,6 +321,10 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   }
   if (const std::string text = task_in_pytorch(facts, task.name, request.runtime); !text.empty())
     files["pytorch/task_in_pytorch.py"] = text;
+  if (facts.task_files.contains(kModelNew) && facts.task_files.contains("model.py"))
+    files[fmt::format("pytorch/{}", kModelNew)] =
+        model_new(files, facts.task_files["model.py"].get<std::string>(),
+                  facts.task_files[kModelNew].get<std::string>(), values);
   std::string& table = files["TABLE.md"] = table_page(name, device_of(facts), *kernels, request.portfolio);
   for (const BundledKernel& kernel : *kernels)
     for (const BeyondMemory& each : beyond_memory_in(facts.environment, config, kernel.evaluation))

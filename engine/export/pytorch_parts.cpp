@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <set>
 
+#include "embedded/launcher.hpp"
+#include "evaluators/launchers/render.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
@@ -175,7 +177,56 @@ Shapes shapes_of(const LauncherInput& input, const std::function<bool(const Work
   return shapes;
 }
 
+// Whether the operator is built from this file of a bundle.
+bool makes_the_operator(const std::string& file) {
+  const std::string_view name = file;
+  if (name.starts_with("verify/"))
+    return name == "verify/data.hpp" || name == "verify/cultivar_reference.hpp" ||
+           name.starts_with("verify/evaluators/");
+  if (name.starts_with("pytorch/")) return name.starts_with("pytorch/cultivar_");
+  return !name.ends_with(".md") && !name.ends_with(".json") && name != "LICENSE";
+}
+
+std::string base64(std::string_view bytes) {
+  static constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+      group = group << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0U);
+    for (std::size_t i = 0; i < 4; ++i)
+      text += at + i <= bytes.size() ? kDigits[group >> (18 - 6 * i) & 63U] : '=';
+  }
+  return text;
+}
+
+// Text as it is, where a raw literal can hold it.
+std::string python_literal(const std::string& text) {
+  const bool plain =
+      text.find("'''") == std::string::npos && text.find('\r') == std::string::npos && !text.empty() &&
+      text.back() != '\'' && text.back() != '\\' &&
+      std::ranges::all_of(text, [](unsigned char c) { return c >= 0x20 || c == '\n' || c == '\t'; }) &&
+      utf8_text(text) == text;
+  return plain ? "r'''" + text + "'''" : "_base64.b64decode(\"" + base64(text) + "\")";
+}
+
 }  // namespace
+
+std::string model_new(const std::map<std::string, std::string>& files, const std::string& problem,
+                      const std::string& model_new,
+                      const std::map<std::string, std::string, std::less<>>& values) {
+  auto own = values;
+  bool binary = false;
+  for (const auto& [name, text] : files) {
+    if (!makes_the_operator(name)) continue;
+    binary = binary || name.ends_with(".cubin");
+    own["sources"] += fmt::format("    \"{}\": {},\n", name, python_literal(text));
+  }
+  own["machine_code"] = binary ? " and its machine code" : "";
+  own["problem"] = python_literal(problem);
+  return render(launcher::model_new_py, own) + model_new;
+}
 
 std::string python_name(const std::string& name) {
   static const std::set<std::string> words{

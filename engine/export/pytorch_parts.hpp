@@ -14,6 +14,11 @@ namespace cultivar {
 // that a kernel serves, and a few that none does.
 std::map<std::string, std::string, std::less<>> pytorch_values(
     const LauncherInput&, const std::string& identity, const std::function<bool(const Workload&)>& serves);
+// pytorch/model_new.py: KernelBench's ModelNew in one file, of the problem's file (`problem`), the class that
+// `cultivar import` wrote for it (`model_new`), and what of the bundle's `files` its operator is built from.
+std::string model_new(const std::map<std::string, std::string>& files, const std::string& problem,
+                      const std::string& model_new,
+                      const std::map<std::string, std::string, std::less<>>& values);
 // A valid Python name: an underscore is appended to Python's keywords.
 std::string python_name(const std::string&);
 

@@ -40,13 +40,13 @@ json facts_of(const Spent& spent) {
             {"estimated", spent.usage.estimated}}}};
 }
 
+}  // namespace
+
 std::string mail_of(const ModelConfig& model, const RunFolder& folder) {
   return model.folder.starts_with(kRunPlaceholder)
              ? folder.path().string() + model.folder.substr(kRunPlaceholder.size())
              : model.folder;
 }
-
-}  // namespace
 
 Expected<ChatModels> make_models(const Config& config, const RunFolder& folder) {
   ChatModels models;

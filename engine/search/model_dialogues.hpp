@@ -25,6 +25,9 @@ struct Runtime;
 using ChatModels = std::map<std::string, std::unique_ptr<ChatModel>>;
 Expected<ChatModels> make_models(const Config&, const RunFolder&);
 
+// The folder of a model that is a mailbox, in a run.
+std::string mail_of(const ModelConfig&, const RunFolder&);
+
 // Thread-safe except for ask(), which only the pipeline calls.
 class ModelDialogues {
  public:

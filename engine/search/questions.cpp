@@ -398,6 +398,12 @@ std::vector<std::string> Questions::waits_for() const {
   return waits;
 }
 
+int Questions::letters_out() const {
+  return static_cast<int>(std::ranges::count_if(dialogues_, [&](const auto& each) {
+    return each.second->doing.empty() && models_->keeps_letters(each.second->question.brief.model);
+  }));
+}
+
 void Questions::write_state(Step& step) const {
   if (!models_) return;
   const ChatServiceState state = models_->state();

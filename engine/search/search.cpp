@@ -47,6 +47,10 @@ std::string_view name_of(Outcome::Stop stop) {
       return "models";
     case Outcome::Stop::exhausted:
       return "exhausted";
+    case Outcome::Stop::turn:
+      return "turn";
+    case Outcome::Stop::letters:
+      return "letters";
     case Outcome::Stop::interrupted:
       return "interrupted";
     case Outcome::Stop::failed:
@@ -56,9 +60,16 @@ std::string_view name_of(Outcome::Stop stop) {
 }
 
 std::string state_after(Outcome::Stop stop) {
-  return stop == Outcome::Stop::interrupted ? "stopped"
-         : stop == Outcome::Stop::failed    ? "failed"
-                                            : "finished";
+  switch (stop) {
+    case Outcome::Stop::turn:
+    case Outcome::Stop::letters:
+    case Outcome::Stop::interrupted:
+      return "stopped";
+    case Outcome::Stop::failed:
+      return "failed";
+    default:
+      return "finished";
+  }
 }
 
 namespace {
@@ -127,6 +138,7 @@ Expected<void> open_session(RecordWriter& writer, const RunFolder& folder, const
     step.session(what, change);
     step.set("state", kWaitingForWorkers);
     step.set("stop_reason", "");
+    step.set("stop", "");
     for (const char* outdated : {"undelivered", "gate_advice"}) step.set(outdated, "");
     step.set("budget",
              json{{"wall", config.budget.wall_s},
@@ -239,6 +251,7 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
                      callbacks,
                      stop,
                      runtime.checkpoints_wanted,
+                     runtime.turn_s,
                      std::move(loaded)};
   const auto ended = [&](const Outcome& outcome) {
     tell_end(announcements, writer, shown, outcome);

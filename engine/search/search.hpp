@@ -27,6 +27,9 @@ struct Runtime {
   std::filesystem::path cache;     // compiled binaries and ceilings; shared by runs
   Installation installation;
   bool trusts_record = false;  // programs that a record names may run: see trust.hpp
+  // Seconds of a session after which it begins nothing more, so that several searches can take turns; 0:
+  // none. Such a session also ends once nothing is left but to wait for answers in mailboxes.
+  double turn_s = 0.0;
   // Each change asks for a checkpoint now, while the search goes on; nullptr: nobody asks. Set in a signal
   // handler.
   const std::atomic<int>* checkpoints_wanted = nullptr;
@@ -45,6 +48,8 @@ struct Outcome {
     plateau,  // none was promoted for too long
     models,
     exhausted,
+    turn,     // of the session: more can be done in another one
+    letters,  // the same; nothing before answers lie in its mailboxes
     interrupted,
     failed
   } stop = Stop::failed;

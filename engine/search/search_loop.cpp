@@ -37,6 +37,7 @@ Outcome SearchLoop::run() {
   if (breeding_.archive().size() == 0)
     for (const IndividualId id : proposals_.seeds(parts_.loaded.seeds)) evaluations_.enqueue(id);
   recorder_.start_clock();
+  began_s_ = recorder_.elapsed();
   device_s_ = 3600.0 * summary_of(recorder_.record()).budget.at("device_hours").used;
   if (const auto promotions = recorder_.record().promotions(); !promotions.empty())
     promoted_s_ = promotions.back().elapsed_s;
@@ -60,6 +61,7 @@ Outcome SearchLoop::run() {
     recorder_.step([&](Step& step) {
       step.set("state", state);
       step.set("stop_reason", outcome_->reason);
+      step.set("stop", std::string(name_of(outcome_->stop)));
       step.set("momentary", momentary());
       step.device_time(std::exchange(unrecorded_device_s_, 0.0));
       questions_.write_state(step);
@@ -100,6 +102,7 @@ void SearchLoop::tick() {
   if (parts_.stop && phase_ != Phase::leaving)
     stop(Outcome::Stop::interrupted, "interrupted; all results so far are recorded");
   watch_budgets();
+  if (parts_.turn_s > 0) watch_turn();
   if (phase_ != Phase::running) return;
   if (const auto why = faults_.out_of_patience()) return stop(Outcome::Stop::failed, *why);
   questions_.reopen();
@@ -221,9 +224,9 @@ void SearchLoop::advance() {
   // minutes.
   if (running() && profiles_.first_due())
     profiles_.start();
-  else if (before_evaluations && comparisons_.due(ending()))
+  else if (before_evaluations && comparisons_.due(ending()) && !turn_is_over() && !answers_first())
     comparisons_.start();
-  if (!running()) return;
+  if (!running() || turn_is_over()) return;
   profiles_.start();
   evaluations_.start_pending();
   // A proposal takes milliseconds to tens of milliseconds (some operators fit a surrogate), which would
@@ -398,6 +401,11 @@ void SearchLoop::watch_budgets() {
   }
 }
 
+bool SearchLoop::turn_is_over() const {
+  return parts_.turn_s > 0 && recorder_.elapsed() - began_s_ >= parts_.turn_s &&
+         (!outcome_ || outcome_->stop == Outcome::Stop::turn);
+}
+
 void SearchLoop::finish_if_idle() {
   if (pipeline_.in_flight() > 0) return;
   if (running()) {
@@ -422,17 +430,21 @@ void SearchLoop::finish_if_idle() {
     else
       return;
   }
-  if (phase_ == Phase::closing && comparisons_.due()) return;  // until the grace period ends
+  if (phase_ == Phase::closing && comparisons_.due() && !turn_is_over())
+    return;  // until the grace period ends
   if (outcome_) done_ = true;
 }
 
 void SearchLoop::stop(Outcome::Stop why, std::string reason) {
+  if (why == Outcome::Stop::interrupted || why == Outcome::Stop::failed) return leave(why, std::move(reason));
   // Only the first reason counts; a later failure does not replace it.
   if (!outcome_) outcome_ = Outcome{why, std::move(reason), 0};
-  if (why == Outcome::Stop::interrupted || why == Outcome::Stop::failed) {
-    phase_ = Phase::leaving;
-    cancel_all();
-  }
+}
+
+void SearchLoop::leave(Outcome::Stop why, std::string reason) {
+  if (!outcome_) outcome_ = Outcome{why, std::move(reason), 0};
+  phase_ = Phase::leaving;
+  cancel_all();
 }
 
 void SearchLoop::cancel_all() {

@@ -33,6 +33,7 @@ struct SessionParts {
   const SearchCallbacks& callbacks;
   const std::atomic<bool>& stop;
   const std::atomic<int>* checkpoints_wanted;  // Runtime::checkpoints_wanted
+  double turn_s;                               // Runtime::turn_s
   LoadedSources loaded;                        // its seeds are used only if the record has no individuals
 };
 
@@ -69,6 +70,11 @@ class SearchLoop {
   std::int64_t results() const { return breeding_.judged() + questions_.results_received(); }
   bool exhausted() const;  // breed() found nothing, and no result has arrived since
   void watch_budgets();
+  void watch_turn();
+  bool of_a_seed(IndividualId) const;  // its source, whatever its values
+  // Whether the first confirmation waits for kernels that letters brought: they are probably faster.
+  bool answers_first() const;
+  bool turn_is_over() const;  // Runtime::turn_s; false once a budget has ended the search
   void close(Outcome::Stop, std::string reason, double limit_s);  // started jobs may finish
   double grace_left() const;          // of a search that is closing: seconds, below 0 if it is over
   void reopen(IndividualId because);  // takes back the end that a plateau brought
@@ -76,6 +82,7 @@ class SearchLoop {
   void count_device_time(const Job&);
   void finish_if_idle();
   void stop(Outcome::Stop, std::string reason);
+  void leave(Outcome::Stop, std::string reason);  // without what is in flight
   void cancel_all();
   void show_progress();
   std::string starting_words(int starting) const;
@@ -106,7 +113,9 @@ class SearchLoop {
   double closing_s_ = 0.0, closing_limit_s_ = 0.0;  // of the budget that ended the search: when, and its size
   double device_s_ = 0.0, unrecorded_device_s_ = 0.0;  // all, and what the record does not hold yet
   double promoted_s_ = 0.0;                            // the time of the last promotion
-  double stopped_s_ = stopped_s();                     // at the last tick
+  double began_s_ = 0.0;                               // of this session
+  std::optional<Clock::time_point> only_letters_since_;
+  double stopped_s_ = stopped_s();  // at the last tick
 };
 
 }  // namespace cultivar

@@ -44,6 +44,7 @@ Expected<Config> take_snapshot(const Config& config, const LoadedSources& loaded
   std::set<std::string> names = files_of_reference(config.task->reference.filename(), read);
   names.merge(files_of_pytorch(read));
   names.insert("task.yaml");
+  names.insert(kModelNew);
   for (const std::string& name : names)
     if (const auto text = read(name)) files[name] = *text;
   if (!files.contains("task.yaml"))

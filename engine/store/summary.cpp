@@ -29,6 +29,7 @@ Summary summary_of(const Record& record) {
   s.target = meta(db, "target");
   s.state = meta(db, "state");
   s.stop_reason = meta(db, "stop_reason");
+  s.stop = meta(db, "stop");
   s.lost = record.lost_steps();
   s.elapsed_s = number_in(meta(db, "elapsed_s"), "elapsed_s");
   if (s.alive()) set_liveness(s, folder, meta(db, "heartbeat"));
@@ -130,7 +131,7 @@ Summary summary_of(const Record& record) {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, id, fitness, measured, gain, unit, ratio_to_seed, ratios)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
-CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, lost, elapsed_s, evaluations, measured,
+CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, stop, lost, elapsed_s, evaluations, measured,
                    in_flight, submissions_waiting, duels, promotions, best, outstanding, budget, questions,
                    supervisor, plan, gate_advice, undelivered, tools, devices, process, heartbeat_age_s,
                    challengers, waiting, ending, duel, step, workers)

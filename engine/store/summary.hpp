@@ -66,6 +66,7 @@ struct Summary {
   std::string run, task, target;
   std::string state;        // running, waiting for workers (its first), frozen, stopped, finished, failed
   std::string stop_reason;  // empty while running
+  std::string stop;         // its kind, of the last session: name_of(Outcome::Stop); may be empty
   std::string lost;         // see Record::lost_steps()
   double elapsed_s = 0.0;
   std::int64_t evaluations = 0, measured = 0, in_flight = 0, duels = 0, promotions = 0;

@@ -63,6 +63,8 @@ Suite load_suite(const fs::path& file, const std::vector<std::string>& overrides
   if (common && common->map().has("name"))
     common->map().require("name").fail("each task has its own name: write it below `tasks`");
   const YamlNode list = map.require("tasks");
+  if (const auto refused = map.optional("refused"))
+    for (const auto& [name, why] : refused->map().entries()) suite.refused[name] = why.string();
   map.finish();
   std::vector<std::pair<std::string, std::string>> wrong;  // without the place in the list, and with it
   std::size_t number = 0;

@@ -10,6 +10,7 @@
 
 #include "engine/export/markdown.hpp"
 #include "engine/export/tables.hpp"
+#include "engine/suite/suite_fast_p.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
@@ -96,7 +97,8 @@ std::vector<std::string> suite_notes(const std::vector<SuiteRow>& rows) {
   return lines;
 }
 
-std::string suite_page(const std::string& suite, const std::vector<SuiteRow>& rows, const std::string& date) {
+std::string suite_page(const std::string& suite, const std::vector<SuiteRow>& rows, const std::string& date,
+                       const std::map<std::string, std::string>& refused) {
   const auto cells = suite_cells(rows);
   MarkdownTable table(cells.front());
   for (std::size_t i = 1; i < cells.size(); ++i) table.row(cells[i]);
@@ -117,6 +119,7 @@ std::string suite_page(const std::string& suite, const std::vector<SuiteRow>& ro
       "Errors are rms errors against fp64 on the worst distribution of inputs, over those of the permitted "
       "roundings and of "
       "each contender.\n";
+  text += fast_p_section(rows, refused);
   for (const std::string& note : suite_notes(rows)) text += "\n" + in_a_cell(note) + ".\n";
   if (const auto troubles = suite_troubles(rows); !troubles.empty()) {
     text += "\n## Failures\n\n";
@@ -134,10 +137,10 @@ std::string suite_page(const std::string& suite, const std::vector<SuiteRow>& ro
 }
 
 nlohmann::json suite_facts(const std::string& suite, const std::vector<SuiteRow>& rows,
-                           const std::string& date) {
+                           const std::string& date, const std::map<std::string, std::string>& refused) {
   nlohmann::json tasks = nlohmann::json::array();
   for (const SuiteRow& row : rows) tasks.push_back(to_json(row));
-  return {{"suite", suite}, {"date", date}, {"tasks", tasks}};
+  return {{"suite", suite}, {"date", date}, {"tasks", tasks}, {"fast_p", fast_p_facts(rows, refused)}};
 }
 
 }  // namespace cultivar

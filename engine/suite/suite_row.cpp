@@ -13,6 +13,7 @@
 #include "engine/store/standings.hpp"
 #include "engine/store/summary.hpp"
 #include "engine/store/trouble.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/timing/roofline.hpp"
 
 namespace cultivar {
@@ -43,6 +44,16 @@ void add_rivals(SuiteBest& best) {
     for (const auto& [name, ratio] : w.ratios) rivals[name].add(ratio, w.workload);
   for (const auto& [name, ratios] : rivals) {
     SuiteRival rival{name, ratios.all()};
+    Ratios lower, upper;
+    bool all = true;
+    for (const WorkloadResult& w : best.evaluation.workloads) {
+      const auto interval = w.ratio_intervals.find(name);
+      all = all && interval != w.ratio_intervals.end() && interval->second.lower > 0.0;
+      if (!all) break;
+      lower.add(interval->second.lower, w.workload);
+      upper.add(interval->second.upper, w.workload);
+    }
+    if (all) rival.lower = lower.all().mean, rival.upper = upper.all().mean;
     for (const Exactness& e : best.evaluation.exactness)
       if (const auto theirs = e.contenders.find(name);
           theirs != e.contenders.end() && theirs->second.rms > 0.0)
@@ -149,12 +160,39 @@ void read(SuiteRow& row, const SuiteTask& task, const fs::path& folder, const fs
   row.state = summary.state;
   row.elapsed_s = summary.elapsed_s;
   row.evaluations = summary.evaluations;
+  row.measured = summary.measured;
   row.promotions = summary.promotions;
   row.devices = summary.devices;
   if (summary.best)
     row.best = best_of(*record, *summary.best, task, installed_tasks);
   else if (row.trouble.empty() && summary.state == "finished")
     row.trouble = lack_of(*record, summary);
+}
+
+// As `--contender` takes it, for commands that run in `folder`.
+std::string contender_argument(const Config& config, const fs::path& contender, const fs::path& folder) {
+  if (!contender.is_absolute()) return contender.string();  // of the catalog
+  if (contender.parent_path() == fs::absolute(config.task_folder).lexically_normal() / "contenders")
+    return contender.stem().string();
+  return contender.lexically_relative(folder).string();
+}
+
+void add_command(SuiteRow& row, const Config& config, const fs::path& run_folder) {
+  const fs::path run = fs::absolute(run_folder).lexically_normal(), folder = run.parent_path();
+  const fs::path task = fs::absolute(config.task_folder).lexically_normal().lexically_relative(folder);
+  row.judged_again =
+      fmt::format("cultivar evaluate {} {} --target {} --workloads {}", shell_word(task.string()),
+                  shell_word("./" + run.filename().string() + ":best"), row.target, row.workloads);
+  const auto add = [&](const fs::path& contender) {
+    row.judged_again += " --contender " + shell_word(contender_argument(config, contender, folder));
+  };
+  for (const fs::path& source : config.contenders) add(fs::absolute(source).lexically_normal());
+  for (const std::string& library : config.libraries) {
+    add(library);
+    row.contenders.push_back(fs::path(library).stem());
+  }
+  if (config.evaluation.python != EvaluationConfig().python)
+    row.judged_again += " --python " + shell_word(config.evaluation.python);
 }
 
 }  // namespace
@@ -170,6 +208,7 @@ SuiteRow row_of(const SuiteTask& task, const fs::path& folder, const std::string
   row.state = "not begun";
   row.trouble = trouble;
   row.budget_s = config.budget.wall_s;
+  add_command(row, config, folder);
   std::error_code none;
   if (fs::exists(RunFolder(folder).database(), none)) try {
       read(row, task, folder, installed_tasks);
@@ -210,6 +249,7 @@ json to_json(const SuiteBest& best) {
   for (const SuiteRival& rival : best.rivals) {
     rivals[rival.name] = to_json(rival.speed);
     rivals[rival.name]["error"] = to_json(rival.error);
+    if (rival.lower > 0.0) rivals[rival.name]["interval"] = {rival.lower, rival.upper};
   }
   json workloads = json::array();
   for (const WorkloadResult& w : best.evaluation.workloads)
@@ -254,8 +294,10 @@ json to_json(const SuiteRow& row) {
           {"elapsed_s", row.elapsed_s},
           {"budget_s", row.budget_s},
           {"evaluations", row.evaluations},
+          {"measured", row.measured},
           {"promotions", row.promotions},
           {"devices", row.devices},
+          {"judged_again", row.judged_again},
           {"best", row.best ? to_json(*row.best) : json()}};
 }
 

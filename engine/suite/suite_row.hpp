@@ -23,6 +23,8 @@ struct SuiteRatios {
 struct SuiteRival {
   std::string name;
   SuiteRatios speed;  // of the best kernel over the rival's, interleaved
+  // Geometric means of the ends of the ratios' 95 % intervals; 0: a workload has none.
+  double lower = 0.0, upper = 0.0;
   std::optional<double> error =
       {};  // the best kernel's rms error over the rival's, on the worst distribution
 };
@@ -56,9 +58,11 @@ struct SuiteRow {
   std::string state;    // "not begun", or as in Summary
   std::string trouble;  // why there is no best kernel, or what failed last
   double elapsed_s = 0.0, budget_s = 0.0;
-  std::int64_t evaluations = 0, promotions = 0;
+  std::int64_t evaluations = 0, measured = 0, promotions = 0;
   std::optional<SuiteBest> best;
   std::vector<std::string> devices;
+  std::vector<std::string> contenders;  // libraries and programs of its configuration, by name
+  std::string judged_again;             // the command that does, to be run in the folder of the suite's runs
 };
 
 // `trouble`: of the last step of this task. `installed_tasks`: Installation::tasks.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine/export/bundle.hpp"
+#include "engine/search/model_dialogues.hpp"
 #include "engine/store/run_folder.hpp"
 #include "engine/store/summary.hpp"
 #include "engine/store/trouble.hpp"
@@ -34,6 +35,15 @@ bool same_search(const SuiteTask& task, const RunFacts& facts) {
     workloads.push_back(w.name);
   return facts.task_name == task.config.task->name && facts.target == name_of(task.config.target) &&
          facts.workloads == workloads;
+}
+
+bool has_answers(const Config& config, const RunFolder& folder) {
+  std::error_code none;
+  for (const ModelConfig& model : config.models)
+    if (model.provider == "mailbox")
+      for (const auto& file : fs::directory_iterator(fs::path(mail_of(model, folder)) / "answers", none))
+        if (file.is_regular_file(none)) return true;
+  return false;
 }
 
 std::string export_trouble(const fs::path& folder, const Runtime& runtime) {
@@ -77,7 +87,10 @@ Expected<SuiteStep> next_step(const SuiteTask& task, const fs::path& folder) {
       step.overrides.push_back(fmt::format("budget.{}={}", kind, most));
       done = false;
     }
-    step.kind = done ? SuiteStep::Kind::done : SuiteStep::Kind::resume;
+    const bool waits = summary.best && summary.state == "stopped" &&
+                       summary.stop == name_of(Outcome::Stop::letters) && step.overrides.empty() &&
+                       !has_answers(task.config, RunFolder(folder));
+    step.kind = done ? SuiteStep::Kind::done : waits ? SuiteStep::Kind::waits : SuiteStep::Kind::resume;
     step.seconds_left = done ? 0.0 : std::max(0.0, budget.wall_s - summary.elapsed_s);
     return {};
   });
@@ -96,7 +109,9 @@ SuiteTaskEnd take_step(const SuiteTask& task, const SuiteStep& step, const fs::p
                                           : resume_search(folder, step.overrides, runtime, callbacks, stop);
     end.interrupted = outcome ? outcome->stop == Outcome::Stop::interrupted
                               : outcome.error().kind == ErrorKind::interrupted;
-    if (end.interrupted) return {};
+    end.turn_over = outcome && outcome->stop == Outcome::Stop::turn;
+    end.waits_for_letters = outcome && outcome->stop == Outcome::Stop::letters;
+    if (end.interrupted || end.turn_over || end.waits_for_letters) return {};
     end.missing = !outcome && outcome.error().kind == ErrorKind::missing;
     if (!outcome) return outcome.error().text();
     if (outcome->stop == Outcome::Stop::failed) return outcome->reason;

@@ -13,7 +13,8 @@
 namespace cultivar {
 
 struct SuiteStep {
-  enum class Kind { begin, resume, done } kind = Kind::begin;
+  // waits: to be resumed when an answer lies in one of its mailboxes; there is none, and a best kernel.
+  enum class Kind { begin, resume, waits, done } kind = Kind::begin;
   std::vector<std::string> overrides = {};  // larger budgets than the record's, for resume_search
   double seconds_left = 0.0;                // of the wall budget; 0 also if there is none
 };
@@ -24,11 +25,15 @@ Expected<SuiteStep> next_step(const SuiteTask&, const std::filesystem::path& run
 
 struct SuiteTaskEnd {
   bool interrupted = false;
+  // Of a turn (Runtime::turn_s): the search is not done, and goes on in a later turn, or once answers lie in
+  // its mailboxes.
+  bool turn_over = false, waits_for_letters = false;
   std::string trouble = {};  // why the search or its export failed, with the remedy; empty: it did not
   bool missing = false;      // this machine lacks what the trouble says, for every search on this target
 };
 
-// Begins or resumes the search and exports its best kernel to run_folder/best. Every failure is a trouble.
+// Begins or resumes the search and, when it is done, exports its best kernel to run_folder/best. Every
+// failure is a trouble.
 SuiteTaskEnd take_step(const SuiteTask&, const SuiteStep&, const std::filesystem::path& run_folder,
                        const Runtime&, const SearchCallbacks&, const std::atomic<bool>& stop);
 

@@ -10,6 +10,9 @@
 
 namespace cultivar {
 
+// Written by `cultivar import` of a problem of KernelBench, for exports.
+inline constexpr const char* kModelNew = "model_new.py";
+
 // A file's text by its name; nullopt: there is none.
 using ReadTaskFile = std::function<std::optional<std::string>(const std::string&)>;
 

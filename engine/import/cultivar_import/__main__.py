@@ -25,6 +25,7 @@ def parser():
     made.add_argument("--kernelbench", metavar="CHECKOUT", help="import problems of a checkout of KernelBench")
     made.add_argument("--level", type=int, default=1)
     made.add_argument("--problems", default="1-100", help="such as 1-100 or 1,5,7-9")
+    made.add_argument("--budget", default="10m", help="of each search in the suites that are written, such as 10m")
     made.add_argument("--limit", type=float, default=60.0, help="seconds of processor time for each problem")
     made.add_argument("--memory", type=float, default=8.0, help="GiB for each problem")
     made.add_argument("--jobs", type=int, default=2, help="problems at a time")

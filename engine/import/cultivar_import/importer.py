@@ -10,7 +10,7 @@ import time
 
 import torch
 
-from . import plan, probe, shapes, write
+from . import kernelbench_model, plan, probe, shapes, write
 from .probe import PURE, choices, modes
 from .refusal import Refusal, brief
 from .source import Source
@@ -542,6 +542,7 @@ class Import:
         self.sets.append(("gpu", "the sizes of the example and neighbours of them", kinds, [example] + neighbours))
         if holdout:
             self.sets.append(("holdout", "sizes that a search uses only for confirmation", kinds, holdout))
+            self.sets.append(("example_holdout", "the same in the dtype of the example", own, holdout))
 
     def input_dtype(self, item):
         return None if item.floating else DTYPES[item.dtype]
@@ -557,6 +558,7 @@ class Import:
         tensors += [(s, None if d.is_floating_point else ELEMENT[DTYPES[d]]) for s, d in zip(self.dims.outputs, self.dims.output_dtypes)]
         self.bytes = write.bytes_text(tensors)
         self.flops, self.rate = None, "time"
+        self.intensity = None  # operations for each byte at the example's sizes, in f32
         if self.traced is not None and self.traced.flops not in ("", "0"):
             self.flops = self.traced.flops
             values = self.dims.values(self.dims.free)
@@ -564,6 +566,7 @@ class Import:
                 each = probe.evaluate(self.bytes, {**values, "element_bytes": 4})
                 many = float(probe.evaluate(self.flops.replace("^", "**"), values)) / max(1, each)
                 self.rate = "flops" if many > 16 else "bytes"
+                self.intensity = float(f"{many:.3g}")
             except Exception:
                 self.flops = None
 
@@ -673,6 +676,8 @@ class Import:
         with open(os.path.join(self.out, "task.yaml"), "w", encoding="utf-8") as file:
             self.yaml = write.task_yaml(self)
             file.write(write.composed(self.yaml))
+        if self.source.is_kernelbench:
+            kernelbench_model.write(self)
         folder = os.path.join(self.out, "contenders")
         os.makedirs(folder, exist_ok=True)
         for name, compiled in (("torch_eager", False), ("torch_compile", True)):

@@ -51,7 +51,8 @@ def _child(path, out, name, options, answer):
             done = Import(path, None, out, name, options.memory_factor, seconds=min(9.0, options.limit / 5)).run()
             result = {"task": done.name, "seeds": done.seeds, "controls": len(done.controls), "rows": done.rows,
                       "dimensions": done.dims.free, "to_check": done.to_check, "report": done.report(),
-                      "smoke_ms": round(1e3 * done.sizes.middle_seconds, 2), "dtypes": done.dtypes}
+                      "smoke_ms": round(1e3 * done.sizes.middle_seconds, 2), "dtypes": done.dtypes,
+                      "sets": [name for name, *_ in done.sets], "intensity": done.intensity}
         except Refusal as refusal:
             result = {"refused": refusal.reason, "remedy": refusal.remedy}
         except MemoryError:
@@ -164,6 +165,7 @@ def import_all(options, write=None):
             say(f"{options.level}/{number}: {'task ' + name if 'task' in result else 'refused: ' + result['refused']} "
                 f"({result['seconds']} s)")
     total = time.perf_counter() - begin
+    shutil.rmtree(scratch, ignore_errors=True)
     _write(options, results, total)
     tasks = sum("task" in r for r in results.values())
     report = (f"Level {options.level}: {len(results)} problems, {tasks} tasks, {len(results) - tasks} refused, {total:.0f} s. "
@@ -181,23 +183,59 @@ def _refuse(write, why):
 
 
 def _write(options, results, total):
+    """table.md for people, problems.json for programs, and a suite of searches for each target."""
+    def put(name, text):
+        with open(os.path.join(options.out, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    rows = [results[number] for number in sorted(results)]
     lines = [f"# KernelBench, level {options.level}", "",
-             f"{sum('task' in r for r in results.values())} of {len(results)} problems are tasks; {total:.0f} s.", "",
+             f"{sum('task' in r for r in rows)} of {len(rows)} problems are tasks; {total:.0f} s.", "",
              "| problem | task, or why not | seeds | controls | smoke ms | s |", "|---|---|---|---|---|---|"]
-    for number in sorted(results):
-        r = results[number]
+    for r in rows:
         what = f"`{r['folder']}`" if "task" in r else "refused: " + r["refused"].replace("|", "\\|")
-        lines.append(f"| {number} {r['file'][:-3].split('_', 1)[1]} | {what} | {', '.join(r.get('seeds', [])) or 'no'} | "
+        lines.append(f"| {r['number']} {r['file'][:-3].split('_', 1)[1]} | {what} | {', '.join(r.get('seeds', [])) or 'no'} | "
                      f"{r.get('controls', '')} | {r.get('smoke_ms', '')} | {r['seconds']} |")
-    with open(os.path.join(options.out, "table.md"), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
-    lines = [f"# Problems of KernelBench, level {options.level}.", f"level: {options.level}", "problems:"]
-    for number in sorted(results):
-        r = results[number]
-        if "task" in r:
-            lines.append(f"  - {{problem: {number}, task: {r['folder']}, seeds: [{', '.join(r['seeds'])}], seconds: {r['seconds']}}}")
-        else:
-            reason = r["refused"].replace("\\", "\\\\").replace('"', '\\"')
-            lines.append(f"  - {{problem: {number}, refused: \"{reason}\", seconds: {r['seconds']}}}")
-    with open(os.path.join(options.out, "suite.yaml"), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
+    put("table.md", "\n".join(lines) + "\n")
+    kept = ("number", "folder", "task", "seeds", "sets", "intensity", "refused", "remedy", "seconds", "processor_seconds")
+    put("problems.json", json.dumps({"level": options.level, "memory_factor": options.memory_factor,
+                                     "problems": [{k: r[k] for k in kept if k in r} for r in rows]}, indent=1) + "\n")
+    for target, file in (("cuda", "gpu_suite.yaml"), ("cpu", "cpu_suite.yaml")):
+        put(file, suite_text(options, target, rows))
+
+
+SEEDS = {"cuda": "cuda_naive.cu", "cpu": "naive.cpp"}
+SETS = {"cuda": ("example", "example_holdout"), "cpu": ("cpu_quick", "cpu_holdout")}
+
+
+def suite_text(options, target, rows):
+    """A suite file of the problems that have a seed for this target. The others are `refused` with the reason."""
+    workloads, holdout = SETS[target]
+    sizes = "" if options.memory_factor == 1 else f", which need {options.memory_factor:g} times the memory of the problem's own"
+    lines = [f"# KernelBench, level {options.level}, on {target}: `cultivar suite {'gpu' if target == 'cuda' else 'cpu'}_suite.yaml`; the "
+             "same command continues, and its table has fast_p.",
+             f"# The sizes are {'those of the problem' + sizes if target == 'cuda' else 'what two cores compute in milliseconds'}. "
+             "To let a language model write kernels, add models and operators to `common`",
+             "# (configs/README.md); the naive seeds alone have nothing to tune.",
+             f"name: kernelbench_level{options.level}" + ("" if target == "cuda" else "_cpu"),
+             "common:",
+             f"  target: {target}",
+             f"  workloads: {workloads}",
+             f"  seeds: [{SEEDS[target].split('.')[0]}]",
+             "  contenders: [torch_eager, torch_compile]  # they run the problems' files outside of the sandbox",
+             f"  evaluation: {{python: {json.dumps(sys.executable)}}}",
+             f"  budget: {{wall: {options.budget}}}",
+             "tasks:" if any(has_seed(r, target) for r in rows) else "tasks: []"]
+    for r in rows:
+        if has_seed(r, target):
+            held = f", holdout: {holdout}" if holdout in r["sets"] else ""
+            lines.append(f"  - {{name: {r['folder']}, task: ./{r['folder']}{held}}}")
+    left = [(r["folder"], r.get("refused") or "No kernel could be derived from the program, so a search has no seed.")
+            for r in rows if not has_seed(r, target)]
+    lines += ["refused:"] if left else []
+    lines += [f"  {name}: {json.dumps(why, ensure_ascii=False)}" for name, why in left]
+    return "\n".join(lines) + "\n"
+
+
+def has_seed(row, target):
+    return SEEDS[target] in row.get("seeds", [])

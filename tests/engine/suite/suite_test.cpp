@@ -6,7 +6,9 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "engine/suite/suite_fast_p.hpp"
 #include "engine/suite/suite_page.hpp"
 #include "engine/suite/suite_run.hpp"
 #include "support/contains.hpp"
@@ -48,6 +50,12 @@ struct Folder : ScratchFolder {
     const auto next = next_step(task, path() / task.name);
     BOOST_REQUIRE_MESSAGE(next, (next ? "" : next.error().text()));
     return take_step(task, *next, path() / task.name, simulated_runtime(simulation), {}, stop);
+  }
+  SuiteTaskEnd turn(const SuiteTask& task, double seconds, const Simulation& simulation = {}) {
+    Runtime runtime = simulated_runtime(simulation);
+    runtime.turn_s = seconds;
+    runtime.trusts_record = true;  // its mailbox
+    return take_step(task, *next_step(task, path() / task.name), path() / task.name, runtime, {}, kNever);
   }
   SuiteStep::Kind left(const SuiteTask& task) { return next_step(task, path() / task.name)->kind; }
 };
@@ -212,6 +220,144 @@ BOOST_AUTO_TEST_CASE(the_share_of_the_peak_says_which_and_its_highest_value) {
     BOOST_TEST(suite_cells({row}).at(1).at(4) == "0.0164 of the " + std::string(words) + " (at most 0.0211)");
   }
   BOOST_TEST(contains(suite_page("suite", {row}, ""), "`share of peak` is a geometric mean too"));
+}
+
+BOOST_AUTO_TEST_CASE(a_turn_ends_a_search_that_could_go_on_and_the_next_one_continues_it) {
+  const Suite one = load(
+      "name: one\ncommon: {workloads: cpu_quick, budget: {wall: 10m}}\ntasks: [{name: first, task: softmax, "
+      "seeds: [plain.cpp]}]\n");
+  Simulation slow;
+  slow.evaluate_s = 0.05;
+  const SuiteTaskEnd end = turn(one.tasks[0], 0.5, slow);
+  BOOST_TEST(end.trouble == "");
+  BOOST_TEST(end.turn_over);
+  BOOST_TEST(!end.interrupted);
+  BOOST_CHECK(left(one.tasks[0]) == SuiteStep::Kind::resume);
+  const SuiteRow row = row_of(one.tasks[0], path() / "first", "", {});
+  BOOST_TEST(row.state == "stopped");
+  const std::int64_t before = row.evaluations;
+  BOOST_TEST(before > 0);
+  BOOST_TEST(turn(one.tasks[0], 0.5, slow).turn_over);
+  BOOST_TEST(row_of(one.tasks[0], path() / "first", "", {}).evaluations > before);
+}
+
+BOOST_AUTO_TEST_CASE(a_turn_ends_when_only_letters_are_out_and_their_answers_are_evaluated_in_the_next) {
+  const Suite one = load(
+      "name: one\n"
+      "common:\n"
+      "  workloads: cpu_quick\n"
+      "  budget: {wall: 10m}\n"
+      "  operators: {mutate: 1}\n"
+      "  asking: {in_flight: 1}\n"
+      "  models: {m: {provider: mailbox, folder: \"{run}/letters\"}}\n"
+      "tasks: [{name: first, task: softmax, seeds: [plain.cpp]}]\n");
+  const fs::path letters = path() / "first/letters";
+  const auto requests = [&] {
+    std::vector<fs::path> files;
+    for (const auto& file : fs::directory_iterator(letters / "requests"))
+      if (file.path().extension() == ".md") files.push_back(file.path());
+    return files;
+  };
+  const SuiteTaskEnd first = turn(one.tasks[0], 600.0);
+  BOOST_TEST(first.trouble == "");
+  BOOST_TEST(first.waits_for_letters);
+  BOOST_TEST(row_of(one.tasks[0], path() / "first", "", {}).evaluations == 1);
+  BOOST_TEST_REQUIRE(requests().size() == 1U);
+  BOOST_CHECK(left(one.tasks[0]) == SuiteStep::Kind::waits);
+  const fs::path request = requests().front();
+  std::stringstream text;
+  text << std::ifstream(request).rdbuf();
+  std::ofstream(letters / "answers" / request.filename())
+      << renaming(kernel_named_in(text.str()), "softmax_fast_1");
+  BOOST_CHECK(left(one.tasks[0]) == SuiteStep::Kind::resume);
+  const SuiteTaskEnd second = turn(one.tasks[0], 600.0);
+  BOOST_TEST(second.waits_for_letters);
+  const SuiteRow row = row_of(one.tasks[0], path() / "first", "", {});
+  BOOST_TEST(row.evaluations == 2);
+  BOOST_TEST_REQUIRE(row.best.has_value());
+  BOOST_TEST(row.best->source_by == "mutate");
+  BOOST_TEST(requests().size() == 1U);  // a new one
+}
+
+BOOST_AUTO_TEST_CASE(the_first_confirmation_of_a_seed_is_cut_off_while_letters_are_out) {
+  const Suite one = load(
+      "name: one\n"
+      "common:\n"
+      "  workloads: cpu_quick\n"
+      "  budget: {wall: 10m}\n"
+      "  operators: {mutate: 1}\n"
+      "  asking: {in_flight: 1}\n"
+      "  models: {m: {provider: mailbox, folder: \"{run}/letters\"}}\n"
+      "tasks: [{name: first, task: softmax, seeds: [plain.cpp]}]\n");
+  Simulation slow;
+  slow.confirm_s = 10.0;
+  const SuiteTaskEnd end = turn(one.tasks[0], 5.0, slow);
+  BOOST_TEST(end.waits_for_letters);
+  const SuiteRow row = row_of(one.tasks[0], path() / "first", "", {});
+  BOOST_TEST(!row.best.has_value());
+  BOOST_TEST(row.elapsed_s < 9.0);
+  BOOST_CHECK(left(one.tasks[0]) == SuiteStep::Kind::resume);  // to confirm it, if no answer comes
+}
+
+BOOST_AUTO_TEST_CASE(problems_that_are_no_tasks_have_names_and_reasons) {
+  const std::string refused = "refused: {l1_4: \"Output 0 is constant.\", l1_9: no seed}\n";
+  const Suite pair = load(kCommon + kPair + refused);
+  BOOST_TEST(pair.refused.size() == 2U);
+  BOOST_TEST(pair.refused.at("l1_4") == "Output 0 is constant.");
+  BOOST_TEST(contains(complaint(kCommon + kPair + "refused: [l1_4]\n"), "refused"));
+}
+
+BOOST_AUTO_TEST_CASE(fast_p_counts_by_the_ratio_and_by_its_lower_bound) {
+  const auto solved = [](const std::string& name, double ratio, double lower, bool confirmed) {
+    SuiteRow row;
+    row.name = name;
+    row.measured = 1;
+    row.judged_again = "cultivar evaluate ../" + name;
+    row.best.emplace();
+    row.best->confirmed = confirmed;
+    row.best->source_by = row.best->made_by = "seed";
+    row.best->seed = "naive.cu";
+    row.best->rivals = {{"torch_eager",
+                         {.mean = ratio, .lowest = ratio, .highest = ratio, .lowest_on = ""},
+                         lower,
+                         2 * ratio,
+                         {}}};
+    return row;
+  };
+  SuiteRow unsolved;
+  unsolved.name = "unsolved";
+  unsolved.contenders = {"torch_eager"};
+  unsolved.state = "not begun";
+  const std::vector<SuiteRow> rows{solved("a", 2.5, 2.1, true), solved("b", 1.1, 0.9, true),
+                                   solved("c", 1.6, 1.55, false), unsolved};
+  const std::vector<FastP> all = fast_p(rows);
+  BOOST_TEST_REQUIRE(all.size() == 1U);
+  std::vector<int> by_ratio, by_bound;
+  for (const FastP::Count& count : all[0].counts) {
+    by_ratio.push_back(count.by_ratio);
+    by_bound.push_back(count.by_bound);
+  }
+  BOOST_TEST(by_ratio == std::vector({3, 3, 3, 2, 1}), boost::test_tools::per_element());
+  BOOST_TEST(by_bound == std::vector({2, 2, 1, 1, 1}), boost::test_tools::per_element());
+  const std::string page = suite_page("s", rows, "", {{"l1_4", "Output 0 is constant."}});
+  for (const std::string part :
+       {"| 1 | 3 of 5 (0.60) | 1 of 5 (0.20) |", "| a | #0, seed naive.cu, as given | 2.5 (2.1 to 5) |",
+        "    cultivar evaluate ../a\n", "- l1_4: Output 0 is constant."})
+    BOOST_TEST(contains(page, part), part << "\n" << page);
+  const auto facts = suite_facts("s", rows, "", {{"l1_4", "constant"}})["fast_p"];
+  BOOST_TEST(facts["problems"] == 5);
+  BOOST_TEST(facts["contenders"]["torch_eager"][2]["by_lower_bound"] == 1);
+  BOOST_TEST(!contains(suite_page("s", {SuiteRow{}}, ""), "fast_p"));
+}
+
+BOOST_AUTO_TEST_CASE(a_row_says_with_which_command_it_is_judged_again) {
+  const Suite pair =
+      load(kCommon + "  - {name: first, task: softmax, seeds: [plain.cpp], contenders: [torch, fast.cpp]}\n");
+  const std::string command = row_of(pair.tasks[0], path() / "runs/first", "", {}).judged_again;
+  BOOST_TEST(contains(command,
+                      "softmax ./first:best --target cpu --workloads cpu_quick --contender ../fast.cpp "
+                      "--contender torch"),
+             command);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

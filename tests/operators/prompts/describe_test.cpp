@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "operators/prompts/prompt.hpp"
 #include "support/contains.hpp"
+#include "support/simulated_evaluator.hpp"
 
 using namespace cultivar;
 using cultivar::testing::contains;
@@ -48,6 +50,20 @@ BOOST_AUTO_TEST_CASE(a_task_is_described_with_all_that_a_kernel_needs) {
   // 4 * 16 heads * 4096^2 * 128 * 8
   BOOST_TEST(contains(text, "1100 Gop"), text);
   BOOST_TEST(estimated_tokens(text) < 5000);
+}
+
+BOOST_AUTO_TEST_CASE(an_oracle_in_python_is_shown_once_with_what_it_imports_alone) {
+  const cultivar::testing::ScratchFolder folder;
+  for (const char* name : {"reference.py", "model.py", "model_new.py", "pytorch.py"})
+    std::ofstream(folder.path() / name) << "text of " << name << "\n";
+  Task task;
+  task.folder = folder.path() / ".";
+  task.reference = folder.path() / "reference.py";
+  const std::string text = describe_oracle(task);
+  BOOST_TEST(contains(text, "text of model.py"));
+  BOOST_TEST(!contains(text, "model_new.py"));
+  BOOST_TEST(!contains(text, "pytorch.py"));
+  BOOST_TEST(text.find("text of reference.py") == text.rfind("text of reference.py"));
 }
 
 // Even if there is little room, the rules that decide correctness are included for every task.

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a session ends when several searches take turns (Runtime::turn_s).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/config/duration.hpp"
+#include "engine/search/search_loop.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr double kAnswersAreRead = 4.0;  // seconds until those are that lie in a mailbox already
+
+}  // namespace
+
+bool SearchLoop::of_a_seed(IndividualId id) const {
+  return breeding_.archive().origin(breeding_.archive().family(id)) == Origin::seed;
+}
+
+bool SearchLoop::answers_first() const {
+  return parts_.turn_s > 0 && asks_models() && breeding_.incumbent() == 0 &&
+         (recorder_.elapsed() - began_s_ < kAnswersAreRead ||
+          !std::ranges::all_of(breeding_.archive().in_flight(),
+                               [&](IndividualId id) { return of_a_seed(id); }));
+}
+
+// After watch_budgets(): a budget that is used up ends the search for good. The comparison in flight is not
+// cut off, because the next turn would only begin it anew; but that of a seed is, if answers may make it
+// needless.
+void SearchLoop::watch_turn() {
+  constexpr const char* kAwaited = "only answers in mailboxes are awaited";
+  if (phase_ == Phase::running && turn_is_over()) {
+    if (!comparisons_.in_flight())
+      return close(Outcome::Stop::turn, fmt::format("its turn of {} is over", duration_text(parts_.turn_s)),
+                   parts_.turn_s);
+    if (breeding_.incumbent() == 0 && questions_.letters_out() > 0 &&
+        std::ranges::all_of(pipeline_.board().entries(), [&](const auto& entry) {
+          return entry.doing == InFlight::Doing::confirmation && of_a_seed(entry.id);
+        }))
+      return leave(Outcome::Stop::letters,
+                   "answers in mailboxes are awaited, and may make the confirmation of a seed needless");
+  }
+  const int letters = questions_.letters_out();
+  if (phase_ == Phase::leaving || letters == 0 || pipeline_.in_flight() != letters)
+    return only_letters_since_.reset();
+  const bool nothing_else = exhausted() && !evaluations_.has_pending() && !comparisons_.due(ending()) &&
+                            !profiles_.first_due() && !faults_.holds_some() && !faults_.resting();
+  if (phase_ == Phase::closing) {  // not for a budget: its grace period ends by itself
+    if (turn_is_over() && nothing_else) outcome_.reset();
+    if (turn_is_over()) leave(outcome_ ? Outcome::Stop::turn : Outcome::Stop::letters, kAwaited);
+    return;
+  }
+  if (!nothing_else) return only_letters_since_.reset();
+  if (!only_letters_since_) only_letters_since_ = Clock::now();
+  if (seconds_since(*only_letters_since_) >= kAnswersAreRead) leave(Outcome::Stop::letters, kAwaited);
+}
+
+}  // namespace cultivar

@@ -1,0 +1,65 @@
+#!/bin/sh
+# on_card.sh OUT SECONDS [SUITE...]: one call of the campaign, in a folder that prepare.sh made. Ends within SECONDS, and writes OUT/runs.tar.gz
+# (all records and letters), OUT/SUITE.md (the tables) and OUT/log_N.txt. Without SUITE: all of them.
+#   runs.tar.gz beside this script: the calls before, which this one continues (without it: what lies in WORK)
+#   answers/SUITE/TASK/ID.md beside this script: answers to letters, see letters.py
+#   TURN=60s   how long each search works before the next one has its turn;   PYTHON=python3   a Python with PyTorch
+#   CARDS=N    how many cards share the suites (default: all that nvidia-smi lists; 0: the cpu suites on this machine's cores)
+#   WORK=/tmp/cultivar_kernelbench   where it works: the same in each call, since records name the contenders by their paths
+#   CULTIVAR=PROGRAM   default: ../bin/cultivar
+# The exit code is 1 if a suite failed; see its log.
+set -u
+case ${2:-} in '') sed -n '2,/^set -u/{/^#/p}' "$0" >&2; exit 2 ;; esac
+began=$(date +%s)
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$1" || exit 2
+out=$(cd "$1" && pwd) seconds=$2
+shift 2
+cultivar=${CULTIVAR:-$here/../bin/cultivar} python=${PYTHON:-python3} work=${WORK:-/tmp/cultivar_kernelbench} turn=${TURN:-60s}
+cards=${CARDS:-$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')}
+kind=gpu
+if [ "$cards" -eq 0 ]; then kind=cpu; fi
+rm -rf "$work/tasks" "$work/suites" "$work/taken"
+mkdir -p "$work/runs" "$work/taken" && cp -r "$here/tasks" "$here/suites" "$work/" || exit 2
+if [ -f "$here/runs.tar.gz" ]; then rm -rf "$work/runs" && tar xzf "$here/runs.tar.gz" -C "$work" || exit 2; fi
+for answer in "$here"/answers/*/*/*; do  # to letters that are still open
+  task=$(dirname "$answer") id=$(basename "$answer")
+  letters=$work/runs/$(basename "$(dirname "$task")")/$(basename "$task")/letters
+  [ ! -f "$letters/requests/${id%.*}.md" ] || cp "$answer" "$letters/answers/"
+done
+export CULTIVAR_CACHE="${CULTIVAR_CACHE:-$work/cache}" TORCHINDUCTOR_CACHE_DIR="$work/inductor" TRITON_CACHE_DIR="$work/triton"
+suites=${*:-$(cd "$here/suites/$kind" && ls | sed 's/\.yaml$//')}
+left() { echo $((seconds - 40 - $(date +%s) + began)); }  # 40 s: a suite that is stopped, tables and the tar
+search() {  # suite
+  [ "$(left)" -gt 10 ] || return 0
+  timeout -s INT -k 25 "$(left)" "$cultivar" suite "$work/suites/$kind/$1.yaml" --run-dir "$work/runs/$1" --trust --turn "$turn" \
+    --set "evaluation.python=$python"
+  code=$?
+  [ $code -eq 0 ] || [ $code -eq 130 ] || [ $code -eq 124 ]
+}
+part() {  # card: takes one suite after another that no other card has taken
+  failed=0
+  for suite in $suites; do
+    mkdir "$work/taken/$suite" 2>/dev/null || continue
+    if [ $kind = gpu ]; then CUDA_VISIBLE_DEVICES=$1 && export CUDA_VISIBLE_DEVICES; fi
+    search "$suite" || failed=1
+  done
+  return $failed
+}
+card=0 pids=
+while [ "$card" -lt "$((cards > 0 ? cards : 1))" ]; do
+  part "$card" >"$out/log_$card.txt" 2>&1 &
+  pids="$pids $!"
+  card=$((card + 1))
+done
+failed=0
+for pid in $pids; do wait "$pid" || failed=1; done
+for suite in $suites; do
+  [ -f "$work/runs/$suite/table.md" ] || continue
+  cp "$work/runs/$suite/table.md" "$out/$suite.md"
+  cp "$work/runs/$suite/table.json" "$out/$suite.json"
+done
+tar czf "$out/runs.tar.gz" -C "$work" --exclude=checkpoints --exclude=build runs
+open=$(find "$work/runs" -path '*/letters/requests/*.md' -not -path '*/closed/*' | wc -l)
+echo "$(($(date +%s) - began)) s, $open letters wait for answers, $(du -k "$out/runs.tar.gz" | cut -f1) KiB in $out/runs.tar.gz"
+exit $failed
