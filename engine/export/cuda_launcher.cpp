@@ -10,6 +10,7 @@
 
 #include "embedded/launcher.hpp"
 #include "engine/export/cpp_expression.hpp"
+#include "engine/export/late_parts.hpp"
 #include "engine/export/render.hpp"
 #include "evaluators/targets/cuda/tensor_map.hpp"
 
@@ -181,7 +182,7 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
   if (!required) return required;
   const auto accepted = acceptance(input, served, true, fact);
   if (!accepted) return accepted;
-  const auto called = specialisation_names(input, served, fact);
+  const auto called = specialisation_names(input, served, late_values(input), fact);
   if (!called) return called;
   std::string prepare =
       *bound + fmt::format("    if (!prepared_bytes && {}) return;\n", nothing_to_compute(input.task)) +
@@ -191,8 +192,18 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
              "    check_device(tensors);\n    }\n";
   prepare += "    std::size_t chosen = 0;\n";
   std::vector<std::string> bodies;
-  for (std::size_t s = 0; s < served.size(); ++s) bodies.push_back(fmt::format("      chosen = {};\n", s));
-  prepare += choice_of_specialisation(input, served, bodies);
+  for (std::size_t s = 0; s < served.size(); ++s)
+    bodies.push_back(fmt::format("      chosen = {};\n      calls_.built_in += prepared_bytes == nullptr;\n", s));
+  prepare += choice_of_specialisation(
+      served, bodies,
+      fmt::format("      chosen = specialisation_count + {};\n      calls_.supplied += prepared_bytes == nullptr;\n",
+                  late_call(input, ", stream")));
+  const auto parts = late_parts(input, served,
+                                {fact, true, ", CUstream_st*, void*", ", CUstream_st* stream",
+                                 "    if (is_capturing(stream)) throw Unsupported(words + \", and nothing is compiled while a CUDA "
+                                 "graph is captured: call once before the capture\");\n",
+                                 "    wanted.architecture = architecture();\n"});
+  if (!parts) return tl::make_unexpected(parts.error());
   const auto places =
       workspace_places(input, "room(sizes, given_workspace)",
                        "    if (prepared_bytes) return prepare(chosen, sizes, *prepared_bytes);\n");
@@ -233,6 +244,7 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
                  {"images", images},
                  {"accepts", *accepted},
                  {"prepare", prepare}});
+  values.insert(parts->begin(), parts->end());
   return render(launcher::cuda_launcher_hpp, values);
 }
 

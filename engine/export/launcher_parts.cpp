@@ -258,7 +258,7 @@ Expected<std::string> name_bindings(const LauncherInput& input,
 Expected<std::string> requirements(const LauncherInput& input, bool on_this_device, Otherwise otherwise) {
   const std::string& task = input.task.name;
   const auto refused = [&](const std::string& message) {
-    return otherwise == Otherwise::throws ? fmt::format("throw std::invalid_argument({})", message)
+    return otherwise == Otherwise::throws ? fmt::format("throw Unsupported({})", message)
                                           : "return false";
   };
   std::string text;
@@ -320,17 +320,12 @@ std::string test_of(const Specialisation& specialisation) {
 
 }  // namespace
 
-std::string choice_of_specialisation(const LauncherInput& input, const std::vector<Specialisation>& served,
-                                     const std::vector<std::string>& bodies) {
+std::string choice_of_specialisation(const std::vector<Specialisation>& served,
+                                     const std::vector<std::string>& bodies, std::string_view late) {
   std::string text;
-  std::vector<std::string> names;
-  for (std::size_t s = 0; s < served.size(); ++s) {
+  for (std::size_t s = 0; s < served.size(); ++s)
     text += fmt::format("    {}if ({}) {{\n{}", s ? "} else " : "", test_of(served[s]), bodies.at(s));
-    names.push_back(served[s].suffix);
-  }
-  return text + fmt::format(
-                    "    }} else {{\n      throw std::invalid_argument(\"{}: built for {} only\");\n    }}\n",
-                    input.task.name, fmt::join(names, ", "));
+  return text + fmt::format("    }} else {{\n{}    }}\n", late);
 }
 
 Expected<std::string> acceptance(const LauncherInput& input, const std::vector<Specialisation>& served,
@@ -344,13 +339,16 @@ Expected<std::string> acceptance(const LauncherInput& input, const std::vector<S
 }
 
 Expected<std::string> specialisation_names(const LauncherInput& input,
-                                           const std::vector<Specialisation>& served,
+                                           const std::vector<Specialisation>& served, std::string_view late,
                                            std::string (*fact)(const std::string&, double)) {
   auto text = name_bindings(input, fact);
   if (!text) return text;
   for (const Specialisation& each : served)
     *text += fmt::format("    if ({}) return \"{}\";\n", test_of(each), each.suffix);
-  return *text + "    return nullptr;\n";
+  return *text + fmt::format("    for (const late_t& each : late_)\n"
+                             "      if (each.values == {}) return each.name.c_str();\n"
+                             "    return nullptr;\n",
+                             late);
 }
 
 Expected<Plan> plan_of_each_launch(const LauncherInput& input) {

@@ -65,8 +65,9 @@ std::string nothing_to_compute(const Task&);
 // kTensorAlignment or that overlap; they declare `tensors`, an array of the launcher's place_t. `remedy`: for
 // a tensor that is not aligned.
 std::string tensor_checks(const LauncherInput&, std::string_view remedy);
-// Statements that return the name of the specialization for `arguments`, or null.
+// Statements that return the name of the specialization for `arguments`, or null. `late`: late_values().
 Expected<std::string> specialisation_names(const LauncherInput&, const std::vector<Specialisation>&,
+                                           std::string_view late,
                                            std::string (*fact)(const std::string&, double));
 // The statement that defines one name, and those that define the names of dtypes, `dtype` and
 // `element_bytes`.
@@ -80,7 +81,7 @@ std::string dtype_bindings(Dtype);
 Expected<std::string> task_bindings(const LauncherInput&);
 Expected<std::string> name_bindings(const LauncherInput&,
                                     std::string (*fact)(const std::string& name, double value));
-// What a launcher's check does with a shape that it refuses: throw std::invalid_argument, or return false.
+// What a launcher's check does with a shape that it refuses: throw Unsupported, or return false.
 enum class Otherwise { throws, returns_false };
 // Generates checks of the task's relations and the manifest's `requires`; `on_this_device`: also of its
 // constraints.
@@ -89,9 +90,9 @@ Expected<std::string> requirements(const LauncherInput&, bool on_this_device, Ot
 // which the call `room` returns. The statements `between` follow the sizes.
 Expected<std::string> workspace_places(const LauncherInput&, std::string_view room,
                                        std::string_view between = {});
-// An if for each specialization around the statements that `body` returns for it; other sizes throw.
-std::string choice_of_specialisation(const LauncherInput&, const std::vector<Specialisation>&,
-                                     const std::vector<std::string>& bodies);
+// An if for each specialization around its statements; `late`: those for others.
+std::string choice_of_specialisation(const std::vector<Specialisation>&, const std::vector<std::string>& bodies,
+                                     std::string_view late);
 // The statements of a function that says whether the requirements are satisfied and there is a
 // specialization.
 Expected<std::string> acceptance(const LauncherInput&, const std::vector<Specialisation>&,
