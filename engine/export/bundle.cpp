@@ -16,6 +16,7 @@
 #include "embedded/launcher.hpp"
 #include "engine/export/bundled_kernel.hpp"
 #include "engine/export/front_launcher.hpp"
+#include "engine/export/late_parts.hpp"
 #include "engine/export/markdown.hpp"
 #include "engine/export/pytorch_parts.hpp"
 #include "engine/export/render.hpp"
@@ -260,6 +261,11 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
       {"specialisation_of",
        alone ? "kernel_.specialisation_for(arguments_)"
              : "which < 0 ? \"\" : kernel_.specialisation_for(std::size_t(which), arguments_)"},
+      {"wanted_by", alone ? "kernel.wanted(arguments)" : "kernel.wanted(which, arguments)"},
+      {"possible_for", alone ? "kernel.could_accept(arguments)" : "kernel.could_accept(which, arguments)"},
+      {"kernel_words", alone ? "std::string()" : "std::string(\"kernel \") + kernel.kernel_for(arguments) + \", \""},
+      {"bundle_version", CULTIVAR_VERSION},
+      {"dollar", "$"},  // of CMake's generator expressions, which CMake would replace in the embedded templates
       {"served",
        contents.specialisations == std::vector<std::string>{"any"}
            ? "the shapes that the task and the kernel's\nmanifest (`requires`, `constraints`) accept"
@@ -285,13 +291,29 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   for (const BundledKernel& kernel : *kernels) files.merge(kernel.files());
   if (!alone) files[task.name + ".hpp"] = entry->header;
   files["LICENSE"] = std::string(launcher::LICENSE);
+  std::vector<SourcesOfKernel> sources;
+  std::vector<std::string> headers{"late/late.hpp", "contender/cultivar_contender.h", "contender/cultivar_export.h"}, embedded;
+  for (const BundledKernel& kernel : *kernels) {
+    sources.push_back({short_identity(kernel.variant), kernel.source_files()});
+    headers.push_back(kernel.folder + task.name + ".hpp");
+    for (const std::string& file : sources.back().files) embedded.push_back("${CMAKE_CURRENT_SOURCE_DIR}/" + file);
+  }
+  if (!alone) headers.push_back(task.name + ".hpp");
+  values["installed_headers"] = fmt::format("{}", fmt::join(headers, " "));
+  values["common"] = fmt::format("set(sources {})\n", fmt::join(embedded, " ")) + render(launcher::common_CMakeLists_txt, values);
   files["CMakeLists.txt"] = render(best.parts.cmake, values);
+  files["late/late.hpp"] = render(launcher::late_hpp, values);
+  files["late/late.cpp"] = render(launcher::late_cpp, values);
+  files["late/files.hpp"] = std::string(launcher::late_files_hpp);
+  files["late/code.hpp"] = render(best.parts.code, values);
+  files["late/sources.hpp"] = embedded_sources(task.name, sources);
   auto page = values;
   page["summary"] = in_a_cell(task.summary);
   files["README.md"] = render(launcher::README_md, page);
   files["verify/verify.cpp"] = render(launcher::verify_cpp, values);
   files["verify/check.hpp"] = render(launcher::check_hpp, values);
   files["verify/values.hpp"] = render(launcher::values_hpp, values);
+  files["verify/late_shapes.hpp"] = render(launcher::late_shapes_hpp, values);
   files["verify/layout.hpp"] = render(launcher::layout_hpp, values);
   files["verify/runner.hpp"] = render(launcher::runner_hpp, values);
   files["verify/bench.hpp"] = render(best.parts.bench, values);
@@ -303,6 +325,8 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   files["contender/contender.cpp"] = render(launcher::contender_cpp, values);
   files["contender/asked.hpp"] = render(launcher::asked_hpp, values);
   files["contender/device.hpp"] = render(best.parts.device, values);
+  files["contender/switched.hpp"] = std::string(launcher::switched_hpp);
+  files["contender/cultivar_export.h"] = std::string(launcher::cultivar_export_h);
   files["contender/cultivar_contender.h"] = std::string(launcher::cultivar_contender_h);
   files[fmt::format("pytorch/cultivar_{}.py", task.name)] = render(launcher::pytorch_module_py, values);
   files[fmt::format("pytorch/test_cultivar_{}.py", task.name)] = render(launcher::pytorch_test_py, values);

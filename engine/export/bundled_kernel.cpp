@@ -61,6 +61,13 @@ nlohmann::json BundledKernel::configuration() const {
   return values;
 }
 
+std::vector<std::string> BundledKernel::source_files() const {
+  std::vector<std::string> all{folder + parts.values.at("kernel_file")};
+  const std::string source = with_own_defaults(variant);
+  for (const HeaderFile& header : split_source(source).headers) all.push_back(folder + std::string(header.name));
+  return all;
+}
+
 std::map<std::string, std::string> BundledKernel::files() const {
   std::map<std::string, std::string> all;
   for (const auto& [name, text] : parts.files) all[folder + name] = text;

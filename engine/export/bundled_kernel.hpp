@@ -30,6 +30,8 @@ struct BundledKernel {
     return {task, variant, facts, workloads, folder, most_elements};
   }
   nlohmann::json configuration() const;
+  // Its source by path in the bundle, the main file first.
+  std::vector<std::string> source_files() const;
   // Its source and its launcher, by their paths in the bundle.
   std::map<std::string, std::string> files() const;
 };

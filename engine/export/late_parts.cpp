@@ -55,6 +55,26 @@ std::vector<std::string> entries_of(const Variant& variant) {
   return entries;
 }
 
+std::string embedded_sources(const std::string& task, const std::vector<SourcesOfKernel>& kernels) {
+  std::string text = "// The kernels' sources, in the order in which they are compiled; generated.\n#pragma once\n\n#include \"code.hpp\"\n\n",
+              declarations, choices;
+  for (const SourcesOfKernel& kernel : kernels) {
+    choices += fmt::format("  if (kernel == \"{}\")\n    return {{", kernel.identity);
+    for (std::size_t f = 0; f < kernel.files.size(); ++f) {
+      const std::string symbol = fmt::format("cultivar_source_{}_{}_{}", task, kernel.identity, f);
+      text += fmt::format("asm(\".pushsection .rodata\\n.global {0}\\n{0}:\\n.incbin \\\"\" SOURCE_FOLDER \"/{1}\\\"\\n\"\n"
+                          "    \".global {0}_end\\n{0}_end:\\n.byte 0\\n.popsection\\n\");\n",
+                          symbol, kernel.files[f]);
+      declarations += fmt::format("extern \"C\" const char {0}[], {0}_end[];\n", symbol);
+      choices += fmt::format("{{\"{0}\", std::string({1}, {1}_end)}}, ",
+                             kernel.files[f].substr(kernel.files[f].rfind('/') + 1), symbol);
+    }
+    choices += "};\n";
+  }
+  return text + declarations + "\nnamespace late {\ninline std::vector<Source> sources(const std::string& kernel) {\n" + choices +
+         "  return {};\n}\n}  // namespace late\n";
+}
+
 std::string late_values(const LauncherInput& input) {
   std::string values;
   for (const std::string& name : names_of(input.variant)) values += variable(name) + ", ";

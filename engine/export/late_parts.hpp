@@ -27,6 +27,13 @@ std::string late_values(const LauncherInput&);
 Expected<std::map<std::string, std::string, std::less<>>> late_parts(const LauncherInput&,
                                                                      const std::vector<Specialisation>&,
                                                                      const LateWords&);
+// late/sources.hpp: the kernels' sources, embedded in the program. `files`: of each, relative to the bundle's folder, the main
+// file first.
+struct SourcesOfKernel {
+  std::string identity;  // short
+  std::vector<std::string> files;
+};
+std::string embedded_sources(const std::string& task, const std::vector<SourcesOfKernel>&);
 // Its kernels, each once, in the order of the plan's launches.
 std::vector<std::string> entries_of(const Variant&);
 

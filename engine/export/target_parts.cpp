@@ -32,11 +32,15 @@ Expected<TargetParts> cpu_parts(const LauncherInput& input, const std::vector<Sp
   parts.cmake = launcher::cpu_CMakeLists_txt;
   parts.bench = launcher::cpu_bench_hpp;
   parts.device = launcher::cpu_device_hpp;
+  parts.code = launcher::cpu_code_hpp;
   parts.values = {
       {"kernel_file", "kernel.cpp"},
       {"flags", std::string(cpu_kernel_flags)},
       {"build_parts", cpu_cmake_kernels(input, served)},
       {"build_sources", ""},
+      {"oracle_flags", "-O3 -march=native"},
+      {"search_device", "(1)"},
+      {"compiler_words", "by the C++ compiler of this machine"},
       {"stream", ""},
       {"gap", "                              "},
       {"needs", ""},
@@ -85,12 +89,16 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
   parts.cmake = launcher::cuda_CMakeLists_txt;
   parts.bench = launcher::cuda_bench_hpp;
   parts.device = launcher::cuda_device_hpp;
+  parts.code = launcher::cuda_code_hpp;
   const std::string names = fmt::format("{}", fmt::join(architectures, ", "));
   parts.values = {
       {"kernel_file", "kernel.cu"},
       {"architectures", names},
       {"build_parts", fmt::format("cultivar_cubins({0}cubins.cpp {0}cubin)\n", input.folder)},
       {"build_sources", fmt::format(" {}cubins.cpp", input.folder)},
+      {"oracle_flags", ""},
+      {"search_device", ""},
+      {"compiler_words", "by NVRTC, if it is installed"},
       {"stream", ", stream"},
       {"gap", "                      "},
       {"alignment", std::to_string(kTensorAlignment)},
