@@ -344,6 +344,7 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
     files["verify/reference.cpp"] = render(launcher::python_reference_cpp, values);
     for (const auto& [file, text] : reference_python_files()) files["verify/" + file] = std::string(text);
   }
+  files["pytorch/overrides.py"] = render(launcher::pytorch_overrides_py, values);
   if (const std::string text = task_in_pytorch(facts, task.name, request.runtime); !text.empty())
     files["pytorch/task_in_pytorch.py"] = text;
   std::string& table = files["TABLE.md"] = table_page(name, device_of(facts), *kernels, request.portfolio);
