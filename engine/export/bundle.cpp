@@ -15,6 +15,7 @@
 
 #include "embedded/launcher.hpp"
 #include "engine/export/bundled_kernel.hpp"
+#include "engine/export/cover.hpp"
 #include "engine/export/front_launcher.hpp"
 #include "engine/export/late_parts.hpp"
 #include "engine/export/markdown.hpp"
@@ -143,6 +144,13 @@ Expected<std::vector<BundledKernel>> kernels_of(const ExportRequest& request, co
     auto kernel = bundled_kernel(request.record, task, config, id, confirmation,
                                  ids.size() == 1 ? "" : fmt::format("{}/{}/", kKernelsFolder, id));
     if (!kernel) return tl::make_unexpected(kernel.error());
+    if (!request.cover.empty()) {
+      const auto ranges = parse_cover(request.cover, task);
+      if (!ranges) return tl::make_unexpected(ranges.error());
+      auto covered = covered_workloads(kernel->input(task, device), *ranges);
+      if (!covered) return tl::make_unexpected(covered.error());
+      kernel->covered = std::move(*covered);
+    }
     const LauncherInput input = kernel->input(task, device);
     kernel->served = specialisations(input);
     auto parts = exporter(input, kernel->served, request.runtime, request.architectures);

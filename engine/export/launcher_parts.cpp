@@ -66,7 +66,9 @@ std::string pascal_case(std::string_view name) {
 
 std::vector<Specialisation> specialisations(const LauncherInput& input) {
   std::vector<Specialisation> result;
-  for (const auto& workload : input.workloads) {
+  std::vector<Workload> workloads = input.workloads;
+  workloads.insert(workloads.end(), input.covered.begin(), input.covered.end());
+  for (const auto& workload : workloads) {
     Specialisation candidate;
     candidate.macros = macros(input.variant, input.task, workload);
     const auto known = [&](const Specialisation& s) { return s.macros == candidate.macros; };

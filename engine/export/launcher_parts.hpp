@@ -28,6 +28,7 @@ struct LauncherInput {
   std::vector<Workload> workloads;  // not empty, all of one dtype
   std::string folder = {};          // in the bundle, with a slash at its end: that of one kernel of several
   std::int64_t most_elements = kUsualElements;  // of a tensor, up to which the kernel was checked
+  std::vector<Workload> covered = {};           // of more specializations that are built in
 };
 
 // A kernel's identity in the names of generated symbols and namespaces, shared by the files of a bundle.
@@ -36,7 +37,7 @@ std::string short_identity(const Variant&);
 // Whether the kernel claims the workload, and has a binary for it.
 bool serves(const LauncherInput&, const std::vector<Specialisation>&, const Workload&);
 
-// One for each distinct set of macros, in the order of the workloads.
+// One for each distinct set of macros, in the order of the workloads and of those that are covered.
 std::vector<Specialisation> specialisations(const LauncherInput&);
 
 // The fill of the generated tests that is nearest to a task's: a name of verify/data.hpp.

@@ -66,7 +66,9 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
     options.architecture = architecture;
     options.compile_workers = 2;
     CompileService service(options);
-    const auto compiled = service.compile(input.variant, input.workloads);
+    std::vector<Workload> workloads = input.workloads;
+    workloads.insert(workloads.end(), input.covered.begin(), input.covered.end());
+    const auto compiled = service.compile(input.variant, workloads);
     if (!compiled)
       return failure(
           "export",
