@@ -18,6 +18,7 @@
 #include "engine/export/cover.hpp"
 #include "engine/export/front_launcher.hpp"
 #include "engine/export/late_parts.hpp"
+#include "engine/export/manifest_parts.hpp"
 #include "engine/export/markdown.hpp"
 #include "engine/export/pytorch_parts.hpp"
 #include "engine/export/render.hpp"
@@ -371,6 +372,8 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   }
   files["lineage.md"] = lineage;
   files["lineage.json"] = json_text(alone ? lineages.front() : lineages, 2) + "\n";
+  files["manifest.json"] =
+      json_text(bundle_manifest(task, *kernels, facts, alone ? best.variant.id : entry->identity, files), 2) + "\n";
   std::vector<std::string> names{"bundle.json"};
   for (const auto& [file, text] : files) names.push_back(file);
   nlohmann::json bundle{{"format", 1},

@@ -171,7 +171,7 @@ class Writer {
 
 Expected<std::string> cuda_launcher_header(const LauncherInput& input,
                                            const std::vector<Specialisation>& served,
-                                           const std::vector<CubinFile>& cubins) {
+                                           const std::vector<CubinFile>& cubins, const std::string& made_by) {
   const auto plan = plan_of_each_launch(input);
   if (!plan) return tl::make_unexpected(plan.error());
   const Manifest& manifest = input.variant.manifest;
@@ -234,6 +234,7 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
   for (const KernelLaunch& launch : manifest.launch) names.push_back("\"" + launch.kernel + "\"");
   auto values = launcher_values(input);
   values.insert({{"declarations", declarations},
+                 {"made_by", made_by},
                  {"specialisation_names", *called},
                  {"tensor_count", std::to_string(input.task.tensors.size())},
                  {"members", argument_members(input)},

@@ -56,7 +56,7 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
   if (architectures.empty()) architectures.push_back(architecture_of(cuda_target(), input.facts));
   TargetParts parts;
   std::vector<CubinFile> cubins;
-  std::string compiler;
+  std::string made_by;
   for (const std::string& architecture : architectures) {
     ServiceOptions options;
     options.target = cuda_target();
@@ -76,6 +76,8 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
               "the kernel does not compile for {} (some instructions, such as wgmma of sm_90a, exist on one "
               "generation only; choose another with --arch): {}\n{}",
               architecture, compiled.error().reason, compiled.error().diagnostics));
+    const std::string identity = service.compiler_identity();  // "NVRTC 13.0 sm_90a ..."
+    made_by = identity.substr(0, identity.find(' ', identity.find(' ') + 1));
     for (std::size_t s = 0; s < served.size(); ++s) {
       const Binary* const binary = compiled->binary(served[s].macros);
       auto bytes = read_file(binary->path);
@@ -84,7 +86,7 @@ Expected<TargetParts> cuda_parts(const LauncherInput& input, const std::vector<S
       parts.files["cubin/" + cubins.back().name] = std::move(*bytes);
     }
   }
-  auto header = cuda_launcher_header(input, served, cubins);
+  auto header = cuda_launcher_header(input, served, cubins, made_by);
   if (!header) return tl::make_unexpected(header.error());
   parts.files[input.task.name + ".hpp"] = std::move(*header);
   parts.files["cubins.cpp"] = cuda_cubin_source(input.variant, cubins);
