@@ -62,8 +62,8 @@ std::string embedded_sources(const std::string& task, const std::vector<SourcesO
     choices += fmt::format("  if (kernel == \"{}\")\n    return {{", kernel.identity);
     for (std::size_t f = 0; f < kernel.files.size(); ++f) {
       const std::string symbol = fmt::format("cultivar_source_{}_{}_{}", task, kernel.identity, f);
-      text += fmt::format("asm(\".pushsection .rodata\\n.global {0}\\n{0}:\\n.incbin \\\"\" SOURCE_FOLDER \"/{1}\\\"\\n\"\n"
-                          "    \".global {0}_end\\n{0}_end:\\n.byte 0\\n.popsection\\n\");\n",
+      text += fmt::format("asm(\".pushsection .rodata\\n{0}:\\n.incbin \\\"\" SOURCE_FOLDER \"/{1}\\\"\\n\"\n"
+                          "    \"{0}_end:\\n.byte 0\\n.popsection\\n\");\n",
                           symbol, kernel.files[f]);
       declarations += fmt::format("extern \"C\" const char {0}[], {0}_end[];\n", symbol);
       choices += fmt::format("{{\"{0}\", std::string({1}, {1}_end)}}, ",
