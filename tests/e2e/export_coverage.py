@@ -1,4 +1,5 @@
-"""The common shapes of public models, through the PyTorch operator of an export: each must be served, and right against fp64.
+"""The common shapes of public models, through the PyTorch operator of an export (of a kernel without inputs of whole numbers): each
+must be served, and right against fp64.
 
     python3 export_coverage.py BUNDLE      exit code 0 if all are; the last line is JSON: shapes, and how many took which way
 """
@@ -111,11 +112,11 @@ def main(bundle):
         for compose in (ordinary, late_outlier, lone_value, ties, magnitudes):
             inputs = [compose(torch.randn(size)).to(dtype) for size, (_, dtype, _) in zip(extents, module.INPUTS)]
             try:
-                outputs = operator(*inputs)
+                outputs = operator(*[tensor.to(module.TARGET) for tensor in inputs])
             except Exception as error:
                 wrong.append("%s %s: %s" % (extents, compose.__name__, error))
                 continue
-            outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+            outputs = [tensor.cpu() for tensor in (outputs if isinstance(outputs, tuple) else (outputs,))]
             numbers = (None,) * len(module.NUMBERS)
             given, made = iter(inputs), iter(outputs)
             places = [next(made if is_output else given).data_ptr() for _, is_output, _, _ in module.TENSORS]
@@ -129,7 +130,7 @@ def main(bundle):
         for way in used:
             ways[way] = ways.get(way, 0) + 1
         if used == ["fallback"]:
-            print("fallback:", extents, module.explain(*inputs))
+            print("fallback:", extents, module.explain(*[tensor.to("meta") for tensor in inputs]))
     for line in wrong:
         print("WRONG", line)
     print(json.dumps({"task": task, "models": len(MODELS), "shapes": len(seen), "wrong": len(wrong), "ways": ways}))
