@@ -6,8 +6,10 @@
 
 #include <boost/test/unit_test.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "evaluators/system/hash.hpp"
 #include "support/command.hpp"
 #include "support/contains.hpp"
 #include "support/own_bundle.hpp"
@@ -187,6 +189,22 @@ BOOST_AUTO_TEST_CASE(a_size_that_was_not_built_in_is_compiled_once_checked_and_k
   BOOST_TEST((facts.st_mode & 0777) == 0700U);
   BOOST_TEST(asked("101 3000") == "101 right\n3000 right\nbuilt in 0, supplied 2, fallback 0\n");
   BOOST_TEST(compilations() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(the_manifest_says_what_is_accepted_and_built_in_with_checksums) {
+  const fs::path bundle = built().folder / "bundle";
+  const auto manifest = nlohmann::json::parse(read_text(bundle / "manifest.json"));
+  const auto& kernel = manifest["kernels"][0];
+  BOOST_TEST(kernel["requires"] == "dtype == f32 && C <= 5000");
+  BOOST_TEST(kernel["compiled_in"] == nlohmann::json({"C"}));
+  BOOST_TEST(kernel["built_in"] == nlohmann::json({"C100", "C77", "C555", "C200", "C216", "C232"}), kernel["built_in"].dump());
+  BOOST_TEST(kernel["license"].is_null());
+  BOOST_TEST(manifest["predicate"]["alignment_bytes"] == 64);
+  BOOST_TEST(kernel["speed"]["workloads"].size() == 2U);
+  BOOST_TEST(kernel["speed"]["shapes"] == "listed");
+  BOOST_TEST(manifest["sha256"].size() > 20U);
+  for (const auto& [file, sum] : manifest["sha256"].items())
+    BOOST_TEST(cultivar::sha256_hex(read_text(bundle / file)) == sum.get<std::string>(), file);
 }
 
 BOOST_AUTO_TEST_CASE(beyond_what_the_kernel_requires_nothing_is_compiled) {
