@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -197,7 +198,10 @@ BOOST_AUTO_TEST_CASE(the_manifest_says_what_is_accepted_and_built_in_with_checks
   const auto& kernel = manifest["kernels"][0];
   BOOST_TEST(kernel["requires"] == "dtype == f32 && C <= 5000");
   BOOST_TEST(kernel["compiled_in"] == nlohmann::json({"C"}));
-  BOOST_TEST(kernel["built_in"] == nlohmann::json({"C100", "C77", "C555", "C200", "C216", "C232"}), kernel["built_in"].dump());
+  const auto built_in = kernel["built_in"].get<std::vector<std::string>>();
+  for (const char* name : {"C100", "C77", "C555", "C200", "C216", "C232"})
+    BOOST_TEST(std::count(built_in.begin(), built_in.end(), name) == 1, name);
+  BOOST_TEST(std::count(built_in.begin(), built_in.end(), "C101") == 0);
   BOOST_TEST(kernel["license"].is_null());
   BOOST_TEST(manifest["predicate"]["alignment_bytes"] == 64);
   BOOST_TEST(kernel["speed"]["workloads"].size() == 2U);
