@@ -340,9 +340,10 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
   const auto later = [&](std::map<std::string, std::string> environment = {}) {
     environment["LD_LIBRARY_PATH"] = RECORDING_DRIVER;
     environment["CULTIVAR_EXPORT_CACHE"] = run.folder / "kept";
-    return run_command({(run.folder / "later").string()},
-                       {.folder = run.folder.path(), .environment = environment, .deadline_s = 200.0})
-        .out;
+    const auto said = run_command({(run.folder / "later").string()},
+                                  {.folder = run.folder.path(), .environment = environment, .deadline_s = 200.0});
+    BOOST_TEST(said.exit == 0, said.err);
+    return said.out;
   };
   const std::string nvrtc = cuda_test::toolkit()->library;
   const std::string compiled_later = later({{"CULTIVAR_EXPORT_NVRTC", nvrtc}});

@@ -347,7 +347,7 @@ extern "C" __global__ void second() {}
 BOOST_AUTO_TEST_SUITE(cuda_launcher)
 
 BOOST_AUTO_TEST_CASE(code_that_was_not_built_in_is_asked_for_once_and_never_while_a_graph_is_captured) {
-  Launcher launcher(text_of("configs/tasks/softmax/seeds/cuda_rows.cu"), "softmax", {"quick"});
+  Launcher launcher(read_source(kSource / "configs/tasks/softmax/seeds/cuda_rows.cu"), "softmax", {"quick"});
   const auto later = launcher.calls(0, {}, "later");
   BOOST_TEST(later.result.exit == 0, later.result.err);
   BOOST_TEST(later.result.out.starts_with("built in 0, possible 1\nwanted PER4_ALIGNED0 for sm_90a: "), later.result.out);

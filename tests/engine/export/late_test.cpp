@@ -298,7 +298,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_and_one_that_cannot_be_written_cost_only_time, 
   {
     const Disk disk(cache);
     fs::permissions(cache, fs::perms::owner_all);
-    write_text(cache / "others", std::string((2 << 20) - (16 << 10), 'x'));
+    write_text(cache / "others", std::string((2 << 20) - (8 << 10), 'x'));
     BOOST_TEST(contains(asked("119"), "119 right\n"));
     BOOST_TEST(kept().size() == 1U);  // nothing unfinished is left beside the others
   }
