@@ -37,7 +37,8 @@ int export_command(const Arguments& arguments) {
   options.each("--arch", architectures,
                "cuda: the architecture to compile for, for example sm_90a (default: that of the run's GPU)");
   options.option("--cover", cover,
-                 "sizes for which all code is built in, besides the workloads', for example \"R: 1-65536, C: 256-16384 step "
+                 "sizes for which all code is built in, besides the workloads', for example \"R: 1-65536, C: "
+                 "256-16384 step "
                  "8\"; for others it is compiled at the first call");
   options.option(
       "--answers", answers,

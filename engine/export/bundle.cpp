@@ -272,9 +272,11 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
              : "which < 0 ? \"\" : kernel_.specialisation_for(std::size_t(which), arguments_)"},
       {"wanted_by", alone ? "kernel.wanted(arguments)" : "kernel.wanted(which, arguments)"},
       {"possible_for", alone ? "kernel.could_accept(arguments)" : "kernel.could_accept(which, arguments)"},
-      {"kernel_words", alone ? "std::string()" : "std::string(\"kernel \") + kernel.kernel_for(arguments) + \", \""},
+      {"kernel_words",
+       alone ? "std::string()" : "std::string(\"kernel \") + kernel.kernel_for(arguments) + \", \""},
       {"bundle_version", CULTIVAR_VERSION},
-      {"dollar", "$"},  // of CMake's generator expressions, which CMake would replace in the embedded templates
+      {"dollar",
+       "$"},  // of CMake's generator expressions, which CMake would replace in the embedded templates
       {"served",
        contents.specialisations == std::vector<std::string>{"any"}
            ? "the shapes that the task and the kernel's\nmanifest (`requires`, `constraints`) accept"
@@ -301,15 +303,19 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   if (!alone) files[task.name + ".hpp"] = entry->header;
   files["LICENSE"] = std::string(launcher::LICENSE);
   std::vector<SourcesOfKernel> sources;
-  std::vector<std::string> headers{"late/late.hpp", "contender/cultivar_contender.h", "contender/cultivar_export.h"}, embedded;
+  std::vector<std::string> headers{"late/late.hpp", "contender/cultivar_contender.h",
+                                   "contender/cultivar_export.h"},
+      embedded;
   for (const BundledKernel& kernel : *kernels) {
     sources.push_back({short_identity(kernel.variant), kernel.source_files()});
     headers.push_back(kernel.folder + task.name + ".hpp");
-    for (const std::string& file : sources.back().files) embedded.push_back("${CMAKE_CURRENT_SOURCE_DIR}/" + file);
+    for (const std::string& file : sources.back().files)
+      embedded.push_back("${CMAKE_CURRENT_SOURCE_DIR}/" + file);
   }
   if (!alone) headers.push_back(task.name + ".hpp");
   values["installed_headers"] = fmt::format("{}", fmt::join(headers, " "));
-  values["common"] = fmt::format("set(sources {})\n", fmt::join(embedded, " ")) + render(launcher::common_CMakeLists_txt, values);
+  values["common"] = fmt::format("set(sources {})\n", fmt::join(embedded, " ")) +
+                     render(launcher::common_CMakeLists_txt, values);
   files["CMakeLists.txt"] = render(best.parts.cmake, values);
   files["late/late.hpp"] = render(launcher::late_hpp, values);
   files["late/late.cpp"] = render(launcher::late_cpp, values);
@@ -373,7 +379,8 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   files["lineage.md"] = lineage;
   files["lineage.json"] = json_text(alone ? lineages.front() : lineages, 2) + "\n";
   files["manifest.json"] =
-      json_text(bundle_manifest(task, *kernels, facts, alone ? best.variant.id : entry->identity, files), 2) + "\n";
+      json_text(bundle_manifest(task, *kernels, facts, alone ? best.variant.id : entry->identity, files), 2) +
+      "\n";
   std::vector<std::string> names{"bundle.json"};
   for (const auto& [file, text] : files) names.push_back(file);
   nlohmann::json bundle{{"format", 1},

@@ -5,8 +5,8 @@
 //   kernel.cpp, .cu       the source, manifest included
 //   <task>.hpp            a self-contained C++ launcher, generated from the plan
 //   kernels/ID/           of a bundle of several kernels: these two for each; <task>.hpp passes calls to them
-//   cubin/, cubins.cpp    cuda: machine code for each built-in specialization and architecture, and the file that embeds it
-//   CMakeLists.txt        builds the kernel, the verifier and the libraries; installs them
+//   cubin/, cubins.cpp    cuda: machine code for each built-in specialization and architecture, and the file
+//   that embeds it CMakeLists.txt        builds the kernel, the verifier and the libraries; installs them
 //   late/                 compiles, checks and keeps code for sizes that none was built in for
 //   verify/               checks the kernel against the task's fp64 oracle and times it
 //   contender/            the kernel as a shared library with the C interface for contenders, and more

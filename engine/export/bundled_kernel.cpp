@@ -64,7 +64,8 @@ nlohmann::json BundledKernel::configuration() const {
 std::vector<std::string> BundledKernel::source_files() const {
   std::vector<std::string> all{folder + parts.values.at("kernel_file")};
   const std::string source = with_own_defaults(variant);
-  for (const HeaderFile& header : split_source(source).headers) all.push_back(folder + std::string(header.name));
+  for (const HeaderFile& header : split_source(source).headers)
+    all.push_back(folder + std::string(header.name));
   return all;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part of a task's domain for which a bundle holds all code: `cultivar export --cover "R: 1-65536, C: 256-16384 step 8"`.
+// A part of a task's domain for which a bundle holds all code: `cultivar export --cover "R: 1-65536, C:
+// 256-16384 step 8"`.
 #pragma once
 
 #include <string>
@@ -18,8 +19,8 @@ struct CoveredRange {
 // Of "NAME: FROM-TO step STEP, NAME: VALUE". The error quotes what it does not understand.
 Expected<std::vector<CoveredRange>> parse_cover(const std::string&, const Task&);
 
-// One workload for each specialization of the ranges that the kernel claims and its workloads do not have. What the ranges do
-// not name is as in the first workload. An error if that is too much to try or to build.
+// One workload for each specialization of the ranges that the kernel claims and its workloads do not have.
+// What the ranges do not name is as in the first workload. An error if that is too much to try or to build.
 Expected<std::vector<Workload>> covered_workloads(const LauncherInput&, const std::vector<CoveredRange>&);
 
 }  // namespace cultivar

@@ -124,10 +124,11 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
       if (!threads) return threads;
       const Call call = call_of(k, plan->kernels[k], launch, *plan, input, trouble);
       const auto statements = as_often_as_said(
-          launch, fmt::format("{3}      launches_.push_back({{std::clamp(int(whole({0}, \"threads\")), 1, cores_),\n"
-                              "                           [=](int thread, int threads) {{\n"
-                              "        {1}({2});\n      }}}});\n",
-                              *threads, name_of_kernel(k), call.arguments, call.scalars));
+          launch,
+          fmt::format("{3}      launches_.push_back({{std::clamp(int(whole({0}, \"threads\")), 1, cores_),\n"
+                      "                           [=](int thread, int threads) {{\n"
+                      "        {1}({2});\n      }}}});\n",
+                      *threads, name_of_kernel(k), call.arguments, call.scalars));
       if (!statements) return statements;
       text += *statements;
     }
@@ -135,17 +136,21 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
   };
   std::vector<std::string> bodies;
   for (const Specialisation& specialisation : served) {
-    auto text = body([&](std::size_t k) { return entry(manifest.launch[k].kernel, input.variant, specialisation); });
+    auto text =
+        body([&](std::size_t k) { return entry(manifest.launch[k].kernel, input.variant, specialisation); });
     if (!text) return text;
     bodies.push_back("      calls_.built_in += with_tensors;\n" + *text);
   }
-  std::string late = fmt::format("      const std::size_t added = {};\n      calls_.supplied += with_tensors;\n", late_call(input));
+  std::string late = fmt::format(
+      "      const std::size_t added = {};\n      calls_.supplied += with_tensors;\n", late_call(input));
   const std::vector<std::string> entries = entries_of(input.variant);
   for (std::size_t k = 0; k < plan->kernels.size(); ++k) {
     std::vector<std::string> types;
-    for (const auto& argument : plan->kernels[k].args) types.push_back(parameter_type(argument, *plan, input));
-    late += fmt::format("      const auto kernel_{} = reinterpret_cast<void (*)({})>(late_[added].code->functions.at({}));\n", k,
-                        fmt::join(types, ", "), std::ranges::find(entries, manifest.launch[k].kernel) - entries.begin());
+    for (const auto& argument : plan->kernels[k].args)
+      types.push_back(parameter_type(argument, *plan, input));
+    late += fmt::format(
+        "      const auto kernel_{} = reinterpret_cast<void (*)({})>(late_[added].code->functions.at({}));\n",
+        k, fmt::join(types, ", "), std::ranges::find(entries, manifest.launch[k].kernel) - entries.begin());
   }
   const auto late_body = body([](std::size_t k) { return fmt::format("kernel_{}", k); });
   if (!late_body) return late_body;

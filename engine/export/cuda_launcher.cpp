@@ -193,16 +193,19 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
   prepare += "    std::size_t chosen = 0;\n";
   std::vector<std::string> bodies;
   for (std::size_t s = 0; s < served.size(); ++s)
-    bodies.push_back(fmt::format("      chosen = {};\n      calls_.built_in += prepared_bytes == nullptr;\n", s));
+    bodies.push_back(
+        fmt::format("      chosen = {};\n      calls_.built_in += prepared_bytes == nullptr;\n", s));
   prepare += choice_of_specialisation(
       served, bodies,
-      fmt::format("      chosen = specialisation_count + {};\n      calls_.supplied += prepared_bytes == nullptr;\n",
-                  late_call(input, ", stream")));
-  const auto parts = late_parts(input, served,
-                                {fact, true, ", CUstream_st*, void*", ", CUstream_st* stream",
-                                 "    if (is_capturing(stream)) throw Unsupported(words + \", and nothing is compiled while a CUDA "
-                                 "graph is captured: call once before the capture\");\n",
-                                 "    wanted.architecture = architecture();\n"});
+      fmt::format(
+          "      chosen = specialisation_count + {};\n      calls_.supplied += prepared_bytes == nullptr;\n",
+          late_call(input, ", stream")));
+  const auto parts = late_parts(
+      input, served,
+      {fact, true, ", CUstream_st*, void*", ", CUstream_st* stream",
+       "    if (is_capturing(stream)) throw Unsupported(words + \", and nothing is compiled while a CUDA "
+       "graph is captured: call once before the capture\");\n",
+       "    wanted.architecture = architecture();\n"});
   if (!parts) return tl::make_unexpected(parts.error());
   const auto places =
       workspace_places(input, "room(sizes, given_workspace)",

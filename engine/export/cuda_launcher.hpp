@@ -13,10 +13,11 @@ struct CubinFile {
   std::string name;                // "D64_causal1.sm_90a.cubin"
 };
 
-// The launcher header, with every expression of the plan in C++, evaluated for the sizes of each call. `made_by`: the compiler,
-// for messages of a driver that refuses the code.
+// The launcher header, with every expression of the plan in C++, evaluated for the sizes of each call.
+// `made_by`: the compiler, for messages of a driver that refuses the code.
 Expected<std::string> cuda_launcher_header(const LauncherInput&, const std::vector<Specialisation>&,
-                                           const std::vector<CubinFile>&, const std::string& made_by = "NVRTC");
+                                           const std::vector<CubinFile>&,
+                                           const std::string& made_by = "NVRTC");
 // A C++ file that embeds the cubins; the assembler reads them from the folder `cubin`.
 std::string cuda_cubin_source(const Variant&, const std::vector<CubinFile>&);
 

@@ -15,11 +15,13 @@ namespace cultivar {
 struct LateWords {
   std::string (*fact)(const std::string&, double);
   bool on_this_device = false;
-  // C++: parameters of the fallback and of late(), statements before a question, and some that say for which hardware.
+  // C++: parameters of the fallback and of late(), statements before a question, and some that say for which
+  // hardware.
   std::string fallback_parameters = {}, parameter = {}, forbidden = {}, hardware = {};
 };
 
-// The expression that returns the index of the specialization for the numbers of the call; `given` follows its arguments.
+// The expression that returns the index of the specialization for the numbers of the call; `given` follows
+// its arguments.
 std::string late_call(const LauncherInput&, std::string_view given = {});
 // A test of the values of one that came later against those of the call.
 std::string late_values(const LauncherInput&);
@@ -27,8 +29,8 @@ std::string late_values(const LauncherInput&);
 Expected<std::map<std::string, std::string, std::less<>>> late_parts(const LauncherInput&,
                                                                      const std::vector<Specialisation>&,
                                                                      const LateWords&);
-// late/sources.hpp: the kernels' sources, embedded in the program. `files`: of each, relative to the bundle's folder, the main
-// file first.
+// late/sources.hpp: the kernels' sources, embedded in the program. `files`: of each, relative to the bundle's
+// folder, the main file first.
 struct SourcesOfKernel {
   std::string identity;  // short
   std::vector<std::string> files;

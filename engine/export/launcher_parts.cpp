@@ -260,8 +260,7 @@ Expected<std::string> name_bindings(const LauncherInput& input,
 Expected<std::string> requirements(const LauncherInput& input, bool on_this_device, Otherwise otherwise) {
   const std::string& task = input.task.name;
   const auto refused = [&](const std::string& message) {
-    return otherwise == Otherwise::throws ? fmt::format("throw Unsupported({})", message)
-                                          : "return false";
+    return otherwise == Otherwise::throws ? fmt::format("throw Unsupported({})", message) : "return false";
   };
   std::string text;
   for (const auto& dimension : input.task.dimensions) {  // kernels use 32-bit sizes
@@ -347,10 +346,11 @@ Expected<std::string> specialisation_names(const LauncherInput& input,
   if (!text) return text;
   for (const Specialisation& each : served)
     *text += fmt::format("    if ({}) return \"{}\";\n", test_of(each), each.suffix);
-  return *text + fmt::format("    for (const late_t& each : late_)\n"
-                             "      if (each.values == {}) return each.name.c_str();\n"
-                             "    return nullptr;\n",
-                             late);
+  return *text + fmt::format(
+                     "    for (const late_t& each : late_)\n"
+                     "      if (each.values == {}) return each.name.c_str();\n"
+                     "    return nullptr;\n",
+                     late);
 }
 
 Expected<Plan> plan_of_each_launch(const LauncherInput& input) {

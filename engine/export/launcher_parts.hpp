@@ -92,8 +92,8 @@ Expected<std::string> requirements(const LauncherInput&, bool on_this_device, Ot
 Expected<std::string> workspace_places(const LauncherInput&, std::string_view room,
                                        std::string_view between = {});
 // An if for each specialization around its statements; `late`: those for others.
-std::string choice_of_specialisation(const std::vector<Specialisation>&, const std::vector<std::string>& bodies,
-                                     std::string_view late);
+std::string choice_of_specialisation(const std::vector<Specialisation>&,
+                                     const std::vector<std::string>& bodies, std::string_view late);
 // The statements of a function that says whether the requirements are satisfied and there is a
 // specialization.
 Expected<std::string> acceptance(const LauncherInput&, const std::vector<Specialisation>&,

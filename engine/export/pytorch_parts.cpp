@@ -105,12 +105,15 @@ std::string defaults_of(const Task& task) {
   for (const Parameter& parameter : task.parameters)
     if (const std::string how = in_python(parameter.fallback); !how.empty())
       text += fmt::format("(\"{}\", lambda n: {}({})), ", parameter.name,
-                          parameter.flag ? "bool" : is_floating(parameter.type) ? "float" : "int", how);
+                          parameter.flag                ? "bool"
+                          : is_floating(parameter.type) ? "float"
+                                                        : "int",
+                          how);
   return text;
 }
 
-// The dimension that may stand for several: it is the first one of every tensor that has it, the rows of every such output are
-// apart along it, and some input and some output have it. Empty: there is none.
+// The dimension that may stand for several: it is the first one of every tensor that has it, the rows of
+// every such output are apart along it, and some input and some output have it. Empty: there is none.
 std::string folded_dimension(const Task& task) {
   const TensorSpec& first = task.tensors.front();
   if (first.role != Role::input || first.shape.empty() || is_constant(first.shape.front())) return {};
@@ -250,7 +253,8 @@ std::map<std::string, std::string, std::less<>> pytorch_values(
                                  number.optional ? "?" : "", name, number.optional ? "=None" : ""));
     if (number.type == "bool" || !number.optional)
       example += fmt::format(", {}={}", name, number.type == "bool" ? "True" : "..."),
-          module_example += fmt::format("{}{}={}", module_example.empty() ? "" : ", ", name, number.type == "bool" ? "True" : "...");
+          module_example += fmt::format("{}{}={}", module_example.empty() ? "" : ", ", name,
+                                        number.type == "bool" ? "True" : "...");
     names.push_back(name);
     quoted.push_back('"' + name + '"');
     rows.push_back(fmt::format("(\"{}\", {})", number.name, number.dimension ? "True" : "False"));

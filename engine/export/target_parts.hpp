@@ -14,7 +14,7 @@ namespace cultivar {
 
 struct TargetParts {
   std::map<std::string, std::string> files;                // the launcher and the files that it needs
-  std::string_view cmake, bench, device, code;                  // templates
+  std::string_view cmake, bench, device, code;             // templates
   std::map<std::string, std::string, std::less<>> values;  // for templates
   std::vector<std::string> architectures;                  // cuda
 };

@@ -115,7 +115,8 @@ std::string fill_text(const Fill& fill, const TensorSpec& tensor, std::string& t
                      axis_of(fill, tensor));
 }
 
-// The task's fills of a workload, and the stress cases: their names, and a function that returns what each replaces.
+// The task's fills of a workload, and the stress cases: their names, and a function that returns what each
+// replaces.
 Expected<std::string> fills_of_workloads(const Task& task, Dtype dtype) {
   std::string names, cases, fills, trouble;
   for (const auto& tensor : task.tensors) fills += fill_text(tensor.fill, tensor, trouble) + ", ";

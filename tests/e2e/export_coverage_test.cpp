@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // long: 300 s, engine/export
-// Exports serve the common shapes of public models (export_coverage.py), each right against fp64, and at least nine in ten by the
-// kernel and not by the fallback, though the kernels have some dimensions compiled in. Skipped without PyTorch.
+// Exports serve the common shapes of public models (export_coverage.py), each right against fp64, and at
+// least nine in ten by the kernel and not by the fallback, though the kernels have some dimensions compiled
+// in. Skipped without PyTorch.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -50,22 +51,25 @@ struct Desk {
   nlohmann::json covered(const std::string& task, const std::string& seed, const std::string& line) {
     copy_task(task, folder / task, line);
     if (task == "softmax") write_text(folder / task / "seeds/fixed.cpp", kSoftmax);
-    write_text(folder / "search.yaml", "name: " + task + "_run\ntask: ./" + task +
-                                           "\ntarget: cpu\nworkloads: cpu_quick\nseeds: [" + seed +
-                                           "]\nbudget: {evaluations: 1, wall: 15m}\n"
-                                           "evaluation: {screening_samples: 3, max_samples: 4, max_seconds: 1s}\n");
+    write_text(folder / "search.yaml",
+               "name: " + task + "_run\ntask: ./" + task + "\ntarget: cpu\nworkloads: cpu_quick\nseeds: [" +
+                   seed +
+                   "]\nbudget: {evaluations: 1, wall: 15m}\n"
+                   "evaluation: {screening_samples: 3, max_samples: 4, max_seconds: 1s}\n");
     const auto search = cultivar_in(folder.path(), {"run", "search.yaml"});
     BOOST_REQUIRE_MESSAGE(search.exit == 0, search.err);
     const auto exported = cultivar_in(folder.path(), {"export", task + "_run", "--out", task + "_bundle"});
     BOOST_REQUIRE_MESSAGE(exported.exit == 0, exported.err);
     const std::string bundle = (folder / (task + "_bundle")).string();
-    const auto made =
-        run_command({"sh", "-c", "cmake -S " + bundle + " -B " + bundle + "/build && cmake --build " + bundle + "/build"},
-                    {.folder = folder.path(), .environment = {}, .deadline_s = 300.0});
+    const auto made = run_command(
+        {"sh", "-c", "cmake -S " + bundle + " -B " + bundle + "/build && cmake --build " + bundle + "/build"},
+        {.folder = folder.path(), .environment = {}, .deadline_s = 300.0});
     BOOST_REQUIRE_MESSAGE(made.exit == 0, made.out + made.err);
     const auto said = run_command(
         {python_with_torch(), (source_folder() / "tests/e2e/export_coverage.py").string(), bundle},
-        {.folder = "/", .environment = {{"CULTIVAR_EXPORT_CACHE", (folder / "cache").string()}}, .deadline_s = 600.0});
+        {.folder = "/",
+         .environment = {{"CULTIVAR_EXPORT_CACHE", (folder / "cache").string()}},
+         .deadline_s = 600.0});
     BOOST_TEST(said.exit == 0, said.out + said.err);
     const std::string text = said.out.substr(0, said.out.find_last_not_of('\n') + 1);
     return nlohmann::json::parse(text.substr(text.rfind('\n') + 1));

@@ -34,10 +34,11 @@ void export_own_kernel(const fs::path& folder, const std::string& kernel, const 
   runtime.evaluator = [simulation](const Config&, const fs::path&) {
     return std::make_unique<SimulatedEvaluator>(simulation);
   };
-  const Config config = parse_config("name: run\ntask: " + task.string() +
-                                         "\ntarget: cpu\nworkloads: small\nholdout: unseen\nseeds: [exported]\n"
-                                         "budget: {evaluations: 1}\n",
-                                     "test", folder, {}, runtime.installation);
+  const Config config =
+      parse_config("name: run\ntask: " + task.string() +
+                       "\ntarget: cpu\nworkloads: small\nholdout: unseen\nseeds: [exported]\n"
+                       "budget: {evaluations: 1}\n",
+                   "test", folder, {}, runtime.installation);
   const auto outcome = begin_search(config, folder / "run", runtime, {}, never);
   if (!outcome) throw std::runtime_error(outcome.error().message);
   if (outcome->best == 0) throw std::runtime_error(outcome->reason);

@@ -7,8 +7,10 @@
 
 namespace cultivar::testing {
 
-// Exports this kernel of the task in `folder`/rms_norm to `folder`/bundle; `cover` is --cover. Throws std::runtime_error.
-void export_own_kernel(const std::filesystem::path& folder, const std::string& kernel, const std::string& cover = "");
+// Exports this kernel of the task in `folder`/rms_norm to `folder`/bundle; `cover` is --cover. Throws
+// std::runtime_error.
+void export_own_kernel(const std::filesystem::path& folder, const std::string& kernel,
+                       const std::string& cover = "");
 // Writes that task, with these workloads.
 void write_own_task_for(const std::filesystem::path& folder, const std::string& workloads);
 

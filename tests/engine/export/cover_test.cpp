@@ -17,8 +17,13 @@ const fs::path kTasks = fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks";
 
 struct Attention {
   Task task = load_task(kTasks / "attention_forward");
-  Variant variant = load_variant(kTasks / "attention_forward/seeds/vectorised.cpp", task);  // requires D % 16 == 0
-  Facts facts{{"num_cores", 2.0}, {"l1_bytes", 32768.0}, {"l2_bytes", 1048576.0}, {"l3_bytes", 33554432.0}, {"vector_bits", 256.0}};
+  Variant variant =
+      load_variant(kTasks / "attention_forward/seeds/vectorised.cpp", task);  // requires D % 16 == 0
+  Facts facts{{"num_cores", 2.0},
+              {"l1_bytes", 32768.0},
+              {"l2_bytes", 1048576.0},
+              {"l3_bytes", 33554432.0},
+              {"vector_bits", 256.0}};
   LauncherInput input{task, variant, facts, task.workloads("cpu_quick")->workloads};
 
   std::string trouble(const std::string& text) const {

@@ -167,7 +167,8 @@ int main(int, char** argv) {
 }
 )~";
 
-// A size for which no code was built in: what it is compiled for, and what comes of its check where nothing computes.
+// A size for which no code was built in: what it is compiled for, and what comes of its check where nothing
+// computes.
 constexpr const char* kLater = R"~(
 #include <cstdio>
 #include "late/late.hpp"
@@ -331,24 +332,29 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
   BOOST_TEST(contains(elsewhere.err, "built for sm_90a, but this GPU is sm_80"), elsewhere.err);
 
   write_text(run.folder / "later.cpp", kLater);
-  const auto built_later =
-      run_command({"g++", "-std=c++20", "-I" + root, "-DSOURCE_FOLDER=\"" + root + "\"", (run.folder / "later.cpp").string(),
-                   root + "/build/libattention_forward_late.a", root + "/build/libattention_forward.a", "-ldl", "-pthread", "-o",
-                   (run.folder / "later").string()},
-                  {.folder = run.folder.path(), .environment = {}, .deadline_s = 200.0});
+  const auto built_later = run_command(
+      {"g++", "-std=c++20", "-I" + root, "-DSOURCE_FOLDER=\"" + root + "\"",
+       (run.folder / "later.cpp").string(), root + "/build/libattention_forward_late.a",
+       root + "/build/libattention_forward.a", "-ldl", "-pthread", "-o", (run.folder / "later").string()},
+      {.folder = run.folder.path(), .environment = {}, .deadline_s = 200.0});
   BOOST_REQUIRE_MESSAGE(built_later.exit == 0, built_later.err);
   const auto later = [&](std::map<std::string, std::string> environment = {}) {
     environment["LD_LIBRARY_PATH"] = RECORDING_DRIVER;
     environment["CULTIVAR_EXPORT_CACHE"] = run.folder / "kept";
-    const auto said = run_command({(run.folder / "later").string()},
-                                  {.folder = run.folder.path(), .environment = environment, .deadline_s = 200.0});
+    const auto said =
+        run_command({(run.folder / "later").string()},
+                    {.folder = run.folder.path(), .environment = environment, .deadline_s = 200.0});
     BOOST_TEST(said.exit == 0, said.err);
     return said.out;
   };
   const std::string nvrtc = cuda_test::toolkit()->library;
   const std::string compiled_later = later({{"CULTIVAR_EXPORT_NVRTC", nvrtc}});
-  BOOST_TEST(compiled_later.starts_with("built in 0, possible 1\nD64_causal0_windowed1_capped0 for sm_90a: \x7f" "ELF\n"), compiled_later);
-  BOOST_TEST(contains(compiled_later, "could not be added: it did not pass its check: FAILED: "), compiled_later);
+  BOOST_TEST(
+      compiled_later.starts_with("built in 0, possible 1\nD64_causal0_windowed1_capped0 for sm_90a: \x7f"
+                                 "ELF\n"),
+      compiled_later);
+  BOOST_TEST(contains(compiled_later, "could not be added: it did not pass its check: FAILED: "),
+             compiled_later);
   BOOST_TEST(fs::is_empty(run.folder / "kept"));
   BOOST_TEST(contains(later({{"CULTIVAR_EXPORT_NVRTC", "/nowhere/libnvrtc.so"}}),
                       "NVRTC cannot be loaded from CULTIVAR_EXPORT_NVRTC=/nowhere/libnvrtc.so"));

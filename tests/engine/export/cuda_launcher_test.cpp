@@ -350,21 +350,27 @@ BOOST_AUTO_TEST_CASE(code_that_was_not_built_in_is_asked_for_once_and_never_whil
   Launcher launcher(read_source(kSource / "configs/tasks/softmax/seeds/cuda_rows.cu"), "softmax", {"quick"});
   const auto later = launcher.calls(0, {}, "later");
   BOOST_TEST(later.result.exit == 0, later.result.err);
-  BOOST_TEST(later.result.out.starts_with("built in 0, possible 1\nwanted PER4_ALIGNED0 for sm_90a: "), later.result.out);
+  BOOST_TEST(later.result.out.starts_with("built in 0, possible 1\nwanted PER4_ALIGNED0 for sm_90a: "),
+             later.result.out);
   for (const char* macro : {" PER=4", " ALIGNED=0", " DTYPE=__nv_bfloat16", " DTYPE_BF16=1"})
     BOOST_TEST(later.result.out.find(macro) != std::string::npos, macro << " is not in " << later.result.out);
   BOOST_TEST(later.result.out.ends_with("PER4_ALIGNED0, 2 calls\n"), later.result.out);
-  BOOST_TEST(std::count_if(later.others.begin(), later.others.end(), [](const auto& call) { return call.starts_with("launch"); }) == 2);
+  BOOST_TEST(std::count_if(later.others.begin(), later.others.end(),
+                           [](const auto& call) { return call.starts_with("launch"); }) == 2);
 
   const auto captured = launcher.calls(0, {{"RECORDED_DRIVER_CAPTURES", "1"}}, "captured");
   BOOST_TEST(captured.result.exit == 3);
-  BOOST_TEST(captured.result.err.find("nothing is compiled while a CUDA graph is captured: call once before the capture") != std::string::npos,
+  BOOST_TEST(captured.result.err.find(
+                 "nothing is compiled while a CUDA graph is captured: call once before the capture") !=
+                 std::string::npos,
              captured.result.err);
   BOOST_TEST(captured.result.out.find("wanted") == std::string::npos);
 
   const auto old = launcher.calls(0, {{"RECORDED_DRIVER_IS_OLD", "1"}});
   BOOST_TEST(old.result.exit == 3);
-  BOOST_TEST(old.result.err.starts_with("loading the machine code (NVRTC) with a driver of CUDA 12.0: CUDA_ERROR"), old.result.err);
+  BOOST_TEST(
+      old.result.err.starts_with("loading the machine code (NVRTC) with a driver of CUDA 12.0: CUDA_ERROR"),
+      old.result.err);
 }
 
 BOOST_AUTO_TEST_CASE(the_hopper_seed_asks_the_driver_for_its_plan_with_four_maps_of_rank_4) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An export serves sizes that no code was built in for: it compiles its own source, checks the result and keeps it. One bundle
-// is built for all cases; a program calls it for some numbers of columns.
+// An export serves sizes that no code was built in for: it compiles its own source, checks the result and
+// keeps it. One bundle is built for all cases; a program calls it for some numbers of columns.
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -21,7 +21,8 @@ namespace utf = boost::unit_test;
 
 namespace {
 
-// The number of columns is compiled in. Wrong for 91 columns, and it crashes for 92 and does not compile for 93.
+// The number of columns is compiled in. Wrong for 91 columns, and it crashes for 92 and does not compile
+// for 93.
 constexpr const char* kKernel = R"(/*--- cultivar
 name: rms_norm_fixed
 task: rms_norm
@@ -53,7 +54,8 @@ extern "C" void rms_norm(const float* x, float* y, int R, float eps, int thread,
 }
 )";
 
-// For each word: a number of columns to call with, or "forbid", "small" (a cache of 64 KiB), "fallback", "fork".
+// For each word: a number of columns to call with, or "forbid", "small" (a cache of 64 KiB), "fallback",
+// "fork".
 constexpr const char* kAsks = R"(
 #include <sys/wait.h>
 #include <unistd.h>
@@ -112,12 +114,14 @@ struct Built {
     export_own_kernel(folder.path(), kKernel, "C: 200-232 step 16");
     write_text(folder / "asks.cpp", kAsks);
     // Counts how often it is called.
-    write_text(folder / "compiler", "#!/bin/sh\necho >> " + (folder / "compiled").string() + "\nexec g++ \"$@\"\n", true);
-    const auto built = run_command(
-        {"sh", "-c",
-         "cmake -S bundle -B build && cmake --build build --target rms_norm_late && "
-         "g++ -std=c++20 -Ibundle asks.cpp build/librms_norm_late.a build/librms_norm.a -ldl -pthread -o asks"},
-        {.folder = folder.path(), .environment = {}, .deadline_s = 300.0});
+    write_text(folder / "compiler",
+               "#!/bin/sh\necho >> " + (folder / "compiled").string() + "\nexec g++ \"$@\"\n", true);
+    const auto built =
+        run_command({"sh", "-c",
+                     "cmake -S bundle -B build && cmake --build build --target rms_norm_late && "
+                     "g++ -std=c++20 -Ibundle asks.cpp build/librms_norm_late.a build/librms_norm.a -ldl "
+                     "-pthread -o asks"},
+                    {.folder = folder.path(), .environment = {}, .deadline_s = 300.0});
     BOOST_REQUIRE_MESSAGE(built.exit == 0, built.out + built.err);
   }
 };
@@ -129,11 +133,14 @@ struct Bundle {
   }
   TemporaryFolder own;
   fs::path cache = own / "cache";
-  std::map<std::string, std::string> environment{{"CULTIVAR_EXPORT_CACHE", cache.string()},
-                                                 {"CULTIVAR_EXPORT_CXX", (built().folder / "compiler").string()}};
+  std::map<std::string, std::string> environment{
+      {"CULTIVAR_EXPORT_CACHE", cache.string()},
+      {"CULTIVAR_EXPORT_CXX", (built().folder / "compiler").string()}};
 
   Bundle() { fs::remove(built().folder / "compiled"); }
-  CommandOptions options() const { return {.folder = own.path(), .environment = environment, .deadline_s = 120.0}; }
+  CommandOptions options() const {
+    return {.folder = own.path(), .environment = environment, .deadline_s = 120.0};
+  }
   static std::vector<std::string> command(const std::string& words) {
     std::vector<std::string> all{(built().folder / "asks").string()};
     std::istringstream each(words);
@@ -221,12 +228,17 @@ BOOST_AUTO_TEST_CASE(beyond_what_the_kernel_requires_nothing_is_compiled) {
 BOOST_AUTO_TEST_CASE(code_that_does_not_pass_its_check_is_not_used) {
   const std::string said = asked("91 91 92 93");
   BOOST_TEST(contains(said, "91 refused: rms_norm: built for "), said);
-  BOOST_TEST(contains(said, "C91 could not be added: it did not pass its check: FAILED: kernel rms_norm_fixed, specialization "
-                            "C91 on R5_C91 with ordinary values: y is off by "),
-             said);
+  BOOST_TEST(
+      contains(
+          said,
+          "C91 could not be added: it did not pass its check: FAILED: kernel rms_norm_fixed, specialization "
+          "C91 on R5_C91 with ordinary values: y is off by "),
+      said);
   BOOST_TEST(contains(said, "C92 could not be added: it did not pass its check: FAILED: "), said);
   BOOST_TEST(contains(said, "the kernel crashed with SIGILL"), said);
-  BOOST_TEST(contains(said, "C93 could not be added: " + (built().folder / "compiler").string() + " failed: "), said);
+  BOOST_TEST(
+      contains(said, "C93 could not be added: " + (built().folder / "compiler").string() + " failed: "),
+      said);
   BOOST_TEST(contains(said, "not of 93 columns"), said);
   BOOST_TEST(compilations() == 3U);  // the second call with 91 columns was answered from memory
   BOOST_TEST(kept().empty());
@@ -235,7 +247,8 @@ BOOST_AUTO_TEST_CASE(code_that_does_not_pass_its_check_is_not_used) {
 BOOST_AUTO_TEST_CASE(eight_processes_that_start_at_once_compile_it_once) {
   std::vector<std::unique_ptr<RunningCommand>> all;
   for (int i = 0; i < 8; ++i) all.push_back(std::make_unique<RunningCommand>(command("102"), options()));
-  for (const auto& each : all) BOOST_TEST(each->wait().out == "102 right\nbuilt in 0, supplied 1, fallback 0\n");
+  for (const auto& each : all)
+    BOOST_TEST(each->wait().out == "102 right\nbuilt in 0, supplied 1, fallback 0\n");
   BOOST_TEST(compilations() == 1U);
   BOOST_TEST(kept().size() == 1U);
 }
@@ -245,7 +258,8 @@ BOOST_AUTO_TEST_CASE(a_damaged_entry_is_made_again) {
   BOOST_TEST_REQUIRE(kept().size() == 1U);
   const fs::path entry = kept().front();
   const std::string whole = read_text(entry);
-  for (const std::string& damaged : {whole.substr(0, whole.size() / 2), std::string(), "x" + whole.substr(1)}) {
+  for (const std::string& damaged :
+       {whole.substr(0, whole.size() / 2), std::string(), "x" + whole.substr(1)}) {
     write_text(entry, damaged);
     fs::permissions(entry, fs::perms::owner_read | fs::perms::owner_write);
     BOOST_TEST(contains(asked("103"), "103 right\n"));
@@ -260,7 +274,9 @@ BOOST_AUTO_TEST_CASE(compiling_can_be_forbidden_and_what_is_kept_is_used_all_the
     if (by_variable) environment["CULTIVAR_EXPORT_COMPILE"] = "0";
     const std::string said = asked(by_variable ? "104 105" : "forbid 104 105");
     BOOST_TEST(contains(said, "104 right\n"), said);
-    BOOST_TEST(contains(said, "compiling is forbidden by " + std::string(by_variable ? "CULTIVAR_EXPORT_COMPILE=0" : "an argument")), said);
+    BOOST_TEST(contains(said, "compiling is forbidden by " +
+                                  std::string(by_variable ? "CULTIVAR_EXPORT_COMPILE=0" : "an argument")),
+               said);
     environment.erase("CULTIVAR_EXPORT_COMPILE");
   }
   BOOST_TEST(compilations() == 1U);
@@ -294,7 +310,8 @@ BOOST_AUTO_TEST_CASE(a_process_that_is_forked_after_the_first_call_serves_other_
   BOOST_TEST(contains(said, "117 right\n117 right\n118 right\nbuilt in 0, supplied 3, fallback 0\n"), said);
 }
 
-BOOST_AUTO_TEST_CASE(a_full_disk_and_one_that_cannot_be_written_cost_only_time, *utf::precondition(a_disk_can_be_mounted)) {
+BOOST_AUTO_TEST_CASE(a_full_disk_and_one_that_cannot_be_written_cost_only_time,
+                     *utf::precondition(a_disk_can_be_mounted)) {
   {
     const Disk disk(cache);
     fs::permissions(cache, fs::perms::owner_all);
@@ -305,7 +322,8 @@ BOOST_AUTO_TEST_CASE(a_full_disk_and_one_that_cannot_be_written_cost_only_time, 
   const Disk disk(cache);
   fs::permissions(cache, fs::perms::owner_all);
   asked("120");
-  BOOST_TEST_REQUIRE(::mount(nullptr, cache.c_str(), nullptr, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr) == 0);
+  BOOST_TEST_REQUIRE(
+      ::mount(nullptr, cache.c_str(), nullptr, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, nullptr) == 0);
   BOOST_TEST(contains(asked("120 121"), "120 right\n121 right\n"));
   BOOST_TEST(compilations() == 3U);
   BOOST_TEST(kept().size() == 1U);

@@ -125,7 +125,8 @@ int cuCtxSynchronize() {
   return 0;
 }
 
-// An old driver if $RECORDED_DRIVER_IS_OLD is set, which refuses all code; a capture of each stream if $RECORDED_DRIVER_CAPTURES.
+// An old driver if $RECORDED_DRIVER_IS_OLD is set, which refuses all code; a capture of each stream if
+// $RECORDED_DRIVER_CAPTURES.
 int cuDriverGetVersion(int* version) {
   *version = std::getenv("RECORDED_DRIVER_IS_OLD") ? 12000 : 13000;
   return 0;
