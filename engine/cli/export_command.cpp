@@ -17,7 +17,7 @@
 namespace cultivar {
 
 int export_command(const Arguments& arguments) {
-  std::string run, id, out, answers;
+  std::string run, id, out, answers, cover;
   std::vector<std::string> architectures;
   bool as_json = false, force = false, several = false;
   Options options(
@@ -36,6 +36,10 @@ int export_command(const Arguments& arguments) {
       "(default folder: RUN/portfolio)");
   options.each("--arch", architectures,
                "cuda: the architecture to compile for, for example sm_90a (default: that of the run's GPU)");
+  options.option("--cover", cover,
+                 "sizes for which all code is built in, besides the workloads', for example \"R: 1-65536, C: "
+                 "256-16384 step "
+                 "8\"; for others it is compiled at the first call");
   options.option(
       "--answers", answers,
       "write only the recorded answers of language models to this file, for the provider `replay`");
@@ -77,7 +81,7 @@ int export_command(const Arguments& arguments) {
   if (several) portfolio = must(read_portfolio(record));
   const ExportReport report = must(export_bundle(
       {record, wanted, out.empty() ? folder / (several ? "portfolio" : "best") : std::filesystem::path(out),
-       runtime, architectures, portfolio ? &*portfolio : nullptr}));
+       runtime, architectures, portfolio ? &*portfolio : nullptr, cover}));
   output.facts({{"id", report.ids.front()},
                 {"kernels", report.ids},
                 {"folder", report.folder.string()},

@@ -15,7 +15,10 @@
 
 #include "embedded/launcher.hpp"
 #include "engine/export/bundled_kernel.hpp"
+#include "engine/export/cover.hpp"
 #include "engine/export/front_launcher.hpp"
+#include "evaluators/launchers/late_parts.hpp"
+#include "engine/export/manifest_parts.hpp"
 #include "engine/export/markdown.hpp"
 #include "engine/export/pytorch_parts.hpp"
 #include "engine/export/tables.hpp"
@@ -141,6 +144,13 @@ Expected<std::vector<BundledKernel>> kernels_of(const ExportRequest& request, co
     auto kernel = bundled_kernel(request.record, task, config, id, confirmation,
                                  ids.size() == 1 ? "" : fmt::format("{}/{}/", kKernelsFolder, id));
     if (!kernel) return tl::make_unexpected(kernel.error());
+    if (!request.cover.empty()) {
+      const auto ranges = parse_cover(request.cover, task);
+      if (!ranges) return tl::make_unexpected(ranges.error());
+      auto covered = covered_workloads(kernel->input(task, device), *ranges);
+      if (!covered) return tl::make_unexpected(covered.error());
+      kernel->covered = std::move(*covered);
+    }
     const LauncherInput input = kernel->input(task, device);
     kernel->served = specialisations(input);
     auto parts = target_parts(input, kernel->served, request.runtime, request.architectures);
@@ -259,6 +269,13 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
       {"specialisation_of",
        alone ? "kernel_.specialisation_for(arguments_)"
              : "which < 0 ? \"\" : kernel_.specialisation_for(std::size_t(which), arguments_)"},
+      {"wanted_by", alone ? "kernel.wanted(arguments)" : "kernel.wanted(which, arguments)"},
+      {"possible_for", alone ? "kernel.could_accept(arguments)" : "kernel.could_accept(which, arguments)"},
+      {"kernel_words",
+       alone ? "std::string()" : "std::string(\"kernel \") + kernel.kernel_for(arguments) + \", \""},
+      {"bundle_version", CULTIVAR_VERSION},
+      {"dollar",
+       "$"},  // of CMake's generator expressions, which CMake would replace in the embedded templates
       {"served",
        contents.specialisations == std::vector<std::string>{"any"}
            ? "the shapes that the task and the kernel's\nmanifest (`requires`, `constraints`) accept"
@@ -284,13 +301,33 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   for (const BundledKernel& kernel : *kernels) files.merge(kernel.files());
   if (!alone) files[task.name + ".hpp"] = entry->header;
   files["LICENSE"] = std::string(launcher::LICENSE);
+  std::vector<SourcesOfKernel> sources;
+  std::vector<std::string> headers{"late/late.hpp", "contender/cultivar_contender.h",
+                                   "contender/cultivar_export.h"},
+      embedded;
+  for (const BundledKernel& kernel : *kernels) {
+    sources.push_back({short_identity(kernel.variant), kernel.source_files()});
+    headers.push_back(kernel.folder + task.name + ".hpp");
+    for (const std::string& file : sources.back().files)
+      embedded.push_back("${CMAKE_CURRENT_SOURCE_DIR}/" + file);
+  }
+  if (!alone) headers.push_back(task.name + ".hpp");
+  values["installed_headers"] = fmt::format("{}", fmt::join(headers, " "));
+  values["common"] = fmt::format("set(sources {})\n", fmt::join(embedded, " ")) +
+                     render(launcher::common_CMakeLists_txt, values);
   files["CMakeLists.txt"] = render(best.parts.cmake, values);
+  files["late/late.hpp"] = render(launcher::late_hpp, values);
+  files["late/late.cpp"] = render(launcher::late_cpp, values);
+  files["late/files.hpp"] = std::string(launcher::late_files_hpp);
+  files["late/code.hpp"] = render(best.parts.code, values);
+  files["late/sources.hpp"] = embedded_sources(task.name, sources);
   auto page = values;
   page["summary"] = in_a_cell(task.summary);
   files["README.md"] = render(launcher::README_md, page);
   files["verify/verify.cpp"] = render(launcher::verify_cpp, values);
   files["verify/check.hpp"] = render(launcher::check_hpp, values);
   files["verify/values.hpp"] = render(launcher::values_hpp, values);
+  files["verify/late_shapes.hpp"] = render(launcher::late_shapes_hpp, values);
   files["verify/layout.hpp"] = render(launcher::layout_hpp, values);
   files["verify/runner.hpp"] = render(launcher::runner_hpp, values);
   files["verify/bench.hpp"] = render(best.parts.bench, values);
@@ -302,6 +339,8 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   files["contender/contender.cpp"] = render(launcher::contender_cpp, values);
   files["contender/asked.hpp"] = render(launcher::asked_hpp, values);
   files["contender/device.hpp"] = render(best.parts.device, values);
+  files["contender/switched.hpp"] = std::string(launcher::switched_hpp);
+  files["contender/cultivar_export.h"] = std::string(launcher::cultivar_export_h);
   files["contender/cultivar_contender.h"] = std::string(launcher::cultivar_contender_h);
   files[fmt::format("pytorch/cultivar_{}.py", task.name)] = render(launcher::pytorch_module_py, values);
   files[fmt::format("pytorch/test_cultivar_{}.py", task.name)] = render(launcher::pytorch_test_py, values);
@@ -319,6 +358,7 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
     files["verify/reference.cpp"] = render(launcher::python_reference_cpp, values);
     for (const auto& [file, text] : reference_python_files()) files["verify/" + file] = std::string(text);
   }
+  files["pytorch/overrides.py"] = render(launcher::pytorch_overrides_py, values);
   if (const std::string text = task_in_pytorch(facts, task.name, request.runtime); !text.empty())
     files["pytorch/task_in_pytorch.py"] = text;
   if (facts.task_files.contains(kModelNew) && facts.task_files.contains("model.py"))
@@ -341,6 +381,9 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   }
   files["lineage.md"] = lineage;
   files["lineage.json"] = json_text(alone ? lineages.front() : lineages, 2) + "\n";
+  files["manifest.json"] =
+      json_text(bundle_manifest(task, *kernels, facts, alone ? best.variant.id : entry->identity, files), 2) +
+      "\n";
   std::vector<std::string> names{"bundle.json"};
   for (const auto& [file, text] : files) names.push_back(file);
   nlohmann::json bundle{{"format", 1},

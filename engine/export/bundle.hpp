@@ -5,13 +5,17 @@
 //   kernel.cpp, .cu       the source, manifest included
 //   <task>.hpp            a self-contained C++ launcher, generated from the plan
 //   kernels/ID/           of a bundle of several kernels: these two for each; <task>.hpp passes calls to them
-//   cubin/, cubins.cpp    cuda: machine code for each specialization and architecture, and the file that
-//   embeds it CMakeLists.txt        builds the kernel, the verifier and the libraries verify/ checks the
-//   kernel against the task's fp64 oracle and times it contender/            the kernel as a shared library
-//   with the C interface for contenders pytorch/              that library as a PyTorch operator, and its
-//   test TABLE.md              times per workload with intervals, and the contenders' times environment.json
-//   the machine on which these times were measured lineage.md, .json     the kernel's ancestors bundle.json
-//   the kernel's identity and configuration; marks the folder as an export
+//   cubin/, cubins.cpp    cuda: machine code for each built-in specialization and architecture, and the file
+//   that embeds it CMakeLists.txt        builds the kernel, the verifier and the libraries; installs them
+//   late/                 compiles, checks and keeps code for sizes that none was built in for
+//   verify/               checks the kernel against the task's fp64 oracle and times it
+//   contender/            the kernel as a shared library with the C interface for contenders, and more
+//   pytorch/              that library as a PyTorch operator and module, and its test
+//   TABLE.md              times per workload with intervals, and the contenders' times
+//   environment.json      the machine on which these times were measured
+//   lineage.md, .json     the kernel's ancestors
+//   manifest.json         what programs ask of the bundle
+//   bundle.json           the kernel's identity and configuration; marks the folder as an export
 #pragma once
 
 #include <filesystem>
@@ -34,6 +38,7 @@ struct ExportRequest {
   std::vector<std::string> architectures = {};
   // Not null: its kernels behind one entry, instead of one individual.
   const KernelPortfolio* portfolio = nullptr;
+  std::string cover = {};  // for which sizes all code is built in, besides the workloads' (cover.hpp)
 };
 
 struct ExportReport {

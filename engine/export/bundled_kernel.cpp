@@ -63,6 +63,14 @@ nlohmann::json BundledKernel::configuration() const {
   return values;
 }
 
+std::vector<std::string> BundledKernel::source_files() const {
+  std::vector<std::string> all{folder + parts.values.at("kernel_file")};
+  const std::string source = with_own_defaults(variant);
+  for (const HeaderFile& header : split_source(source).headers)
+    all.push_back(folder + std::string(header.name));
+  return all;
+}
+
 std::map<std::string, std::string> BundledKernel::files() const {
   std::map<std::string, std::string> all;
   for (const auto& [name, text] : parts.files) all[folder + name] = text;
@@ -119,7 +127,7 @@ Expected<BundledKernel> bundled_kernel(const Record& record, const Task& task, c
 Expected<TargetParts> target_parts(const LauncherInput& input, const std::vector<Specialisation>& served,
                                    const Runtime& runtime, std::vector<std::string> architectures) {
   const Target target = input.variant.manifest.target;
-  const auto compile = [&](const std::string& architecture) -> Expected<std::vector<std::string>> {
+  const auto compile = [&](const std::string& architecture) -> Expected<MachineCode> {
     ServiceOptions options;
     options.target = target;
     options.programs = runtime.programs;
@@ -128,7 +136,9 @@ Expected<TargetParts> target_parts(const LauncherInput& input, const std::vector
     options.architecture = architecture;
     options.compile_workers = 2;
     CompileService service(options);
-    const auto compiled = service.compile(input.variant, input.workloads);
+    std::vector<Workload> workloads = input.workloads;
+    workloads.insert(workloads.end(), input.covered.begin(), input.covered.end());
+    const auto compiled = service.compile(input.variant, workloads);
     if (!compiled)
       return failure(
           "export",
@@ -136,13 +146,14 @@ Expected<TargetParts> target_parts(const LauncherInput& input, const std::vector
               "the kernel does not compile for {} (some instructions, such as wgmma of sm_90a, exist on one "
               "generation only; choose another with --arch): {}\n{}",
               architecture, compiled.error().reason, compiled.error().diagnostics));
-    std::vector<std::string> code;
+    const std::string identity = service.compiler_identity();  // "NVRTC 13.0 sm_90a ..."
+    MachineCode made{{}, identity.substr(0, identity.find(' ', identity.find(' ') + 1))};
     for (const Specialisation& each : served) {
       auto bytes = read_file(compiled->binary(each.macros)->path);
       if (!bytes) return tl::make_unexpected(bytes.error());
-      code.push_back(std::move(*bytes));
+      made.code.push_back(std::move(*bytes));
     }
-    return code;
+    return made;
   };
   return target->exporter({input, served, std::move(architectures), compile});
 }

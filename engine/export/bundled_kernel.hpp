@@ -24,13 +24,16 @@ struct BundledKernel {
   std::string folder;  // in the bundle, with a slash at its end; empty: the bundle itself
   TargetParts parts = {};
   std::int64_t most_elements = kUsualElements;  // of a tensor, up to which it was checked
+  std::vector<Workload> covered = {};           // of more specializations that are built in
 
   IndividualId id() const { return row.individual.id; }
   // References the task, the facts and this object.
   LauncherInput input(const Task& task, const Facts& facts) const {
-    return {task, variant, facts, workloads, folder, most_elements};
+    return {task, variant, facts, workloads, folder, most_elements, covered};
   }
   nlohmann::json configuration() const;
+  // Its source by path in the bundle, the main file first.
+  std::vector<std::string> source_files() const;
   // Its source and its launcher, by their paths in the bundle.
   std::map<std::string, std::string> files() const;
 };

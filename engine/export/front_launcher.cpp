@@ -43,7 +43,7 @@ std::string entry_row(const Task& task, const Dispatch& dispatch, const Dispatch
 
 // What differs between the targets.
 struct FrontWords {
-  std::string device, when_made, stream, more, parameters, given, driver, prepared, needs;
+  std::string device, when_made, stream, more, parameters, given, driver, prepared, needs, fallback;
 };
 
 FrontWords words_of(Target target, const std::string& first_space) {
@@ -56,7 +56,8 @@ FrontWords words_of(Target target, const std::string& first_space) {
             "",
             "",
             "void",
-            "Self-contained; needs C++20 and a POSIX system."};
+            "Self-contained; needs C++20 and a POSIX system.",
+            ""};
   return {"device",
           "uses this thread's CUDA context, or device 0's primary context",
           ", stream",
@@ -65,7 +66,8 @@ FrontWords words_of(Target target, const std::string& first_space) {
           ", stream, workspace",
           fmt::format("namespace driver = {}::driver;\n", first_space),
           "std::size_t",
-          "Needs C++20, Linux and NVIDIA's driver."};
+          "Needs C++20, Linux and NVIDIA's driver.",
+          ", CUstream_st*, void*"};
 }
 
 }  // namespace
@@ -110,6 +112,8 @@ Expected<std::string> front_launcher_header(const LauncherInput& front,
   const Dispatch dispatch = dispatch_of(task, kernels);
 
   std::string includes, members, calls, preparations, acceptances, specialisations, copies, rows;
+  std::string uses, requirements, wanted, possibilities;
+  std::vector<std::string> all_calls;
   std::vector<std::string> initialisers, names, kinds, sizes;
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     const std::string arguments = fmt::format("as<{}::{}Arguments>(arguments)", space(kernels[k]), type);
@@ -120,6 +124,11 @@ Expected<std::string> front_launcher_header(const LauncherInput& front,
     acceptances += fmt::format("      case {0}: return kernel_{0}_.accepts({1});\n", k, arguments);
     specialisations +=
         fmt::format("      case {0}: return kernel_{0}_.specialisation_for({1});\n", k, arguments);
+    uses += fmt::format("    kernel_{}_.use(supplier);\n", k);
+    all_calls.push_back(fmt::format("kernel_{}_.calls()", k));
+    requirements += fmt::format("      case {0}: return kernel_{0}_.require({1});\n", k, arguments);
+    wanted += fmt::format("      case {0}: return kernel_{0}_.wanted({1});\n", k, arguments);
+    possibilities += fmt::format("      case {0}: return kernel_{0}_.could_accept({1});\n", k, arguments);
     initialisers.push_back(fmt::format("kernel_{}_({})", k, words.device));
     names.push_back('"' + kernels[k].name + '"');
   }
@@ -163,6 +172,12 @@ Expected<std::string> front_launcher_header(const LauncherInput& front,
                  {"size_values", fmt::format("{}", fmt::join(sizes, " "))},
                  {"acceptances", acceptances},
                  {"specialisation_names", specialisations},
+                 {"uses", uses},
+                 {"all_calls", fmt::format("{}", fmt::join(all_calls, ", "))},
+                 {"requirements", requirements},
+                 {"wanted", wanted},
+                 {"possibilities", possibilities},
+                 {"fallback_parameters", words.fallback},
                  {"given", words.given},
                  {"copies", copies},
                  {"kernels", members}});

@@ -44,7 +44,8 @@ std::string in_python(const std::optional<Expression>& fallback) {
                                                                 {"round_up", "_round_up"},
                                                                 {"min", "min"},
                                                                 {"max", "max"},
-                                                                {"abs", "abs"}};
+                                                                {"abs", "abs"},
+                                                                {"sqrt", "math.sqrt"}};
       const auto function = functions.find(name);
       if (call && function == functions.end()) return {};
       text += call ? function->second : fmt::format("n[\"{}\"]", name);
@@ -98,6 +99,38 @@ std::string following(const Task& task) {
       text += fmt::format("(\"{}\", lambda n: {}), ", dimension.name, how);
   }
   return text;
+}
+
+// The defaults of parameters, as entries of a tuple.
+std::string defaults_of(const Task& task) {
+  std::string text;
+  for (const Parameter& parameter : task.parameters)
+    if (const std::string how = in_python(parameter.fallback); !how.empty())
+      text += fmt::format("(\"{}\", lambda n: {}({})), ", parameter.name,
+                          parameter.flag                ? "bool"
+                          : is_floating(parameter.type) ? "float"
+                                                        : "int",
+                          how);
+  return text;
+}
+
+// The dimension that may stand for several: it is the first one of every tensor that has it, the rows of
+// every such output are apart along it, and some input and some output have it. Empty: there is none.
+std::string folded_dimension(const Task& task) {
+  const TensorSpec& first = task.tensors.front();
+  if (first.role != Role::input || first.shape.empty() || is_constant(first.shape.front())) return {};
+  const std::string& name = first.shape.front();
+  bool in_output = false;
+  for (const TensorSpec& tensor : task.tensors) {
+    const auto count = std::ranges::count(tensor.shape, name);
+    if (count == 0) continue;
+    if (count > 1 || tensor.shape.front() != name) return {};
+    if (tensor.role != Role::output) continue;
+    const auto& rows = tensor.rows ? *tensor.rows : task.rows;
+    if (std::ranges::find(rows, name) == rows.end()) return {};
+    in_output = true;
+  }
+  return in_output ? name : std::string();
 }
 
 // A shape: names of dimensions in quotes, and constants.
@@ -262,6 +295,7 @@ std::map<std::string, std::string, std::less<>> pytorch_values(
     inputs.push_back(python_name(tensor.name));
     schema.push_back("Tensor " + inputs.back());
   }
+  std::string module_example;
   std::string example;  // shows the boolean arguments first
   for (const Number& number : numbers) {
     const std::string name = python_name(number.name);
@@ -269,7 +303,9 @@ std::map<std::string, std::string, std::less<>> pytorch_values(
     schema.push_back(fmt::format("{}{}{} {}{}", names.empty() ? "*, " : "", number.type,
                                  number.optional ? "?" : "", name, number.optional ? "=None" : ""));
     if (number.type == "bool" || !number.optional)
-      example += fmt::format(", {}={}", name, number.type == "bool" ? "True" : "...");
+      example += fmt::format(", {}={}", name, number.type == "bool" ? "True" : "..."),
+          module_example += fmt::format("{}{}={}", module_example.empty() ? "" : ", ", name,
+                                        number.type == "bool" ? "True" : "...");
     names.push_back(name);
     quoted.push_back('"' + name + '"');
     rows.push_back(fmt::format("(\"{}\", {})", number.name, number.dimension ? "True" : "False"));
@@ -298,6 +334,9 @@ std::map<std::string, std::string, std::less<>> pytorch_values(
           {"tensor_rows", tensors},
           {"argument_lines", about},
           {"following", following(task)},
+          {"defaults", defaults_of(task)},
+          {"folded", folded_dimension(task).empty() ? "None" : '"' + folded_dimension(task) + '"'},
+          {"module_example", module_example},
           {"schema", fmt::format("{}({}) -> {}", function, list(schema),
                                  returned.size() == 1 ? "Tensor" : fmt::format("({})", list(returned)))},
           {"shapes", shapes.served},

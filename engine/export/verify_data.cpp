@@ -102,26 +102,31 @@ std::string workload_row(const Task& task, const Workload& workload) {
       fills_of(task, workload));
 }
 
-// The stress cases: their names, and a function that returns what each replaces.
-Expected<std::string> stress_cases(const Task& task, Dtype dtype) {
-  std::string names, cases, trouble;
+// A fill of a workload's numbers as C++; `trouble` is set if one of its expressions cannot be translated.
+std::string fill_text(const Fill& fill, const TensorSpec& tensor, std::string& trouble) {
   const auto number = [&](const std::optional<Expression>& of, double value) {
     if (!of) return literal(value);
     auto cpp = to_cpp(*of);
     if (!cpp) trouble = cpp.error().message;
     return cpp.value_or("0.0");
   };
+  return fmt::format("{{Kind::{}, {}, {}, {}, {}, {}}}", kind_name(fill.kind), number(fill.a_of, fill.a),
+                     number(fill.b_of, fill.b), number(fill.instead_of, fill.instead), literal(fill.share),
+                     axis_of(fill, tensor));
+}
+
+// The task's fills of a workload, and the stress cases: their names, and a function that returns what each
+// replaces.
+Expected<std::string> fills_of_workloads(const Task& task, Dtype dtype) {
+  std::string names, cases, fills, trouble;
+  for (const auto& tensor : task.tensors) fills += fill_text(tensor.fill, tensor, trouble) + ", ";
   for (std::size_t s = 0; s < task.stress.size(); ++s) {
     names += fmt::format("\"{}\", ", task.stress[s].name);
     cases += fmt::format("    case {}: return {{", s);
     for (std::size_t t = 0; t < task.tensors.size(); ++t) {
       const auto found = task.stress[s].fills.find(task.tensors[t].name);
       if (found == task.stress[s].fills.end()) continue;
-      const Fill& fill = found->second;
-      cases += fmt::format("{{{}, {{Kind::{}, {}, {}, {}, {}, {}}}}}, ", t, kind_name(fill.kind),
-                           number(fill.a_of, fill.a), number(fill.b_of, fill.b),
-                           number(fill.instead_of, fill.instead), literal(fill.share),
-                           axis_of(fill, task.tensors[t]));
+      cases += fmt::format("{{{}, {}}}, ", t, fill_text(found->second, task.tensors[t], trouble));
     }
     cases += "};\n";
   }
@@ -136,13 +141,16 @@ Expected<std::string> stress_cases(const Task& task, Dtype dtype) {
   for (const auto& [name, expression] : task.let)
     bound += binding(name, fmt::format("workload.number(\"{}\")", name));
   return fmt::format(
-      "const std::vector<const char*> stress_names{{{}}};\n"
+      "// How the inputs of a workload of these numbers are drawn.\n"
+      "inline std::vector<Fill> task_fills([[maybe_unused]] const Workload& workload) {{\n"
+      "    namespace expression = cultivar_export::expression;\n{0}  return {{{3}}};\n}}\n\n"
+      "const std::vector<const char*> stress_names{{{1}}};\n"
       "// The fills that a stress case replaces, by tensor.\n"
       "inline std::vector<std::pair<std::size_t, Fill>> stress_fills(std::size_t which, [[maybe_unused]] "
       "const Workload& workload) {{\n"
-      "    namespace expression = cultivar_export::expression;\n{}  switch (which) {{\n{}  }}\n  return "
+      "    namespace expression = cultivar_export::expression;\n{0}  switch (which) {{\n{2}  }}\n  return "
       "{{}};\n}}\n\n",
-      names, bound, cases);
+      bound, names, cases, fills);
 }
 
 // Statements that define each dimension and parameter as the given value or its default, and the values
@@ -200,7 +208,7 @@ Expected<std::string> verify_data(const LauncherInput& input, const std::vector<
     text += fmt::format("    {{{}, \"{}\", {}, {}}},\n", shape.kernel, shape.specialisation,
                         workload_row(task, shape.workload), shape.stressed);
   text += "};\n\n";
-  const auto stressed = stress_cases(task, first.dtype);
+  const auto stressed = fills_of_workloads(task, first.dtype);
   if (!stressed) return stressed;
   text += *stressed;
 

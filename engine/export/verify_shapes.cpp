@@ -62,8 +62,9 @@ class ShapeSearch {
     std::vector<Workload> listed;
     for (const Workload& shape : every_claimed_shape(task_, variant_))
       if (fits(shape) && bytes_of(task_, shape) <= kSmallBytes) listed.push_back(shape);
-    for (const Workload& workload : input_.workloads)
-      if (fits(workload)) listed.push_back(shrunk(workload));
+    for (const auto* workloads : {&input_.workloads, &input_.covered})
+      for (const Workload& workload : *workloads)
+        if (fits(workload)) listed.push_back(shrunk(workload));
     std::ranges::stable_sort(listed, {}, [&](const Workload& w) { return bytes_of(task_, w); });
     const ShapeLimits limits{limits_of(task_, listed, 1.0).flops,
                              std::max(kSmallBytes, bytes_of(task_, listed.front()))};

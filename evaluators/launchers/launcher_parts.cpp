@@ -65,7 +65,9 @@ std::string pascal_case(std::string_view name) {
 
 std::vector<Specialisation> specialisations(const LauncherInput& input) {
   std::vector<Specialisation> result;
-  for (const auto& workload : input.workloads) {
+  std::vector<Workload> workloads = input.workloads;
+  workloads.insert(workloads.end(), input.covered.begin(), input.covered.end());
+  for (const auto& workload : workloads) {
     Specialisation candidate;
     candidate.macros = macros(input.variant, input.task, workload);
     const auto known = [&](const Specialisation& s) { return s.macros == candidate.macros; };
@@ -257,8 +259,7 @@ Expected<std::string> name_bindings(const LauncherInput& input,
 Expected<std::string> requirements(const LauncherInput& input, bool on_this_device, Otherwise otherwise) {
   const std::string& task = input.task.name;
   const auto refused = [&](const std::string& message) {
-    return otherwise == Otherwise::throws ? fmt::format("throw std::invalid_argument({})", message)
-                                          : "return false";
+    return otherwise == Otherwise::throws ? fmt::format("throw Unsupported({})", message) : "return false";
   };
   std::string text;
   for (const auto& dimension : input.task.dimensions) {  // kernels use 32-bit sizes
@@ -319,17 +320,12 @@ std::string test_of(const Specialisation& specialisation) {
 
 }  // namespace
 
-std::string choice_of_specialisation(const LauncherInput& input, const std::vector<Specialisation>& served,
-                                     const std::vector<std::string>& bodies) {
+std::string choice_of_specialisation(const std::vector<Specialisation>& served,
+                                     const std::vector<std::string>& bodies, std::string_view late) {
   std::string text;
-  std::vector<std::string> names;
-  for (std::size_t s = 0; s < served.size(); ++s) {
+  for (std::size_t s = 0; s < served.size(); ++s)
     text += fmt::format("    {}if ({}) {{\n{}", s ? "} else " : "", test_of(served[s]), bodies.at(s));
-    names.push_back(served[s].suffix);
-  }
-  return text + fmt::format(
-                    "    }} else {{\n      throw std::invalid_argument(\"{}: built for {} only\");\n    }}\n",
-                    input.task.name, fmt::join(names, ", "));
+  return text + fmt::format("    }} else {{\n{}    }}\n", late);
 }
 
 Expected<std::string> acceptance(const LauncherInput& input, const std::vector<Specialisation>& served,
@@ -343,13 +339,17 @@ Expected<std::string> acceptance(const LauncherInput& input, const std::vector<S
 }
 
 Expected<std::string> specialisation_names(const LauncherInput& input,
-                                           const std::vector<Specialisation>& served,
+                                           const std::vector<Specialisation>& served, std::string_view late,
                                            std::string (*fact)(const std::string&, double)) {
   auto text = name_bindings(input, fact);
   if (!text) return text;
   for (const Specialisation& each : served)
     *text += fmt::format("    if ({}) return \"{}\";\n", test_of(each), each.suffix);
-  return *text + "    return nullptr;\n";
+  return *text + fmt::format(
+                     "    for (const late_t& each : late_)\n"
+                     "      if (each.values == {}) return each.name.c_str();\n"
+                     "    return nullptr;\n",
+                     late);
 }
 
 Expected<Plan> plan_of_each_launch(const LauncherInput& input) {

@@ -29,20 +29,26 @@ struct LauncherInput {
   std::vector<Workload> workloads;  // not empty, all of one dtype
   std::string folder = {};          // in the bundle, with a slash at its end: that of one kernel of several
   std::int64_t most_elements = kUsualElements;  // of a tensor, up to which the kernel was checked
+  std::vector<Workload> covered = {};           // of more specializations that are built in
 };
 
+// Machine code, one for each specialization, and the compiler that made it ("NVRTC 13.0").
+struct MachineCode {
+  std::vector<std::string> code;
+  std::string compiler;
+};
 struct ExportOrder {
   const LauncherInput& input;
   const std::vector<Specialisation>& served;
   std::vector<std::string> architectures;  // to compile for; empty: that of the device
   // The machine code of each of `served` for one architecture. Throws MissingError when the compiler is not
   // installed or does not support it.
-  std::function<Expected<std::vector<std::string>>(const std::string& architecture)> compile;
+  std::function<Expected<MachineCode>(const std::string& architecture)> compile;
 };
 // What a kind of device adds to the exported project of a kernel: its row makes it (TargetTraits::exporter).
 struct TargetParts {
   std::map<std::string, std::string> files;                // the launcher and the files that it needs
-  std::string_view cmake, bench, device;                   // templates
+  std::string_view cmake, bench, device, code;             // templates
   std::map<std::string, std::string, std::less<>> values;  // for templates
   std::vector<std::string> architectures;                  // that were compiled for
 };
@@ -53,7 +59,7 @@ std::string short_identity(const Variant&);
 // Whether the kernel claims the workload, and has a binary for it.
 bool serves(const LauncherInput&, const std::vector<Specialisation>&, const Workload&);
 
-// One for each distinct set of macros, in the order of the workloads.
+// One for each distinct set of macros, in the order of the workloads and of those that are covered.
 std::vector<Specialisation> specialisations(const LauncherInput&);
 
 // The fill of the generated tests that is nearest to a task's: a name of verify/data.hpp.
@@ -82,8 +88,9 @@ std::string nothing_to_compute(const Task&);
 // kTensorAlignment or that overlap; they declare `tensors`, an array of the launcher's place_t. `remedy`: for
 // a tensor that is not aligned.
 std::string tensor_checks(const LauncherInput&, std::string_view remedy);
-// Statements that return the name of the specialization for `arguments`, or null.
+// Statements that return the name of the specialization for `arguments`, or null. `late`: late_values().
 Expected<std::string> specialisation_names(const LauncherInput&, const std::vector<Specialisation>&,
+                                           std::string_view late,
                                            std::string (*fact)(const std::string&, double));
 // The statement that defines one name, and those that define the names of dtypes, `dtype` and
 // `element_bytes`.
@@ -97,7 +104,7 @@ std::string dtype_bindings(Dtype);
 Expected<std::string> task_bindings(const LauncherInput&);
 Expected<std::string> name_bindings(const LauncherInput&,
                                     std::string (*fact)(const std::string& name, double value));
-// What a launcher's check does with a shape that it refuses: throw std::invalid_argument, or return false.
+// What a launcher's check does with a shape that it refuses: throw Unsupported, or return false.
 enum class Otherwise { throws, returns_false };
 // Generates checks of the task's relations and the manifest's `requires`; `on_this_device`: also of its
 // constraints.
@@ -106,9 +113,9 @@ Expected<std::string> requirements(const LauncherInput&, bool on_this_device, Ot
 // which the call `room` returns. The statements `between` follow the sizes.
 Expected<std::string> workspace_places(const LauncherInput&, std::string_view room,
                                        std::string_view between = {});
-// An if for each specialization around the statements that `body` returns for it; other sizes throw.
-std::string choice_of_specialisation(const LauncherInput&, const std::vector<Specialisation>&,
-                                     const std::vector<std::string>& bodies);
+// An if for each specialization around its statements; `late`: those for others.
+std::string choice_of_specialisation(const std::vector<Specialisation>&,
+                                     const std::vector<std::string>& bodies, std::string_view late);
 // The statements of a function that says whether the requirements are satisfied and there is a
 // specialization.
 Expected<std::string> acceptance(const LauncherInput&, const std::vector<Specialisation>&,

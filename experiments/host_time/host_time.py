@@ -119,7 +119,7 @@ def parts_of_a_launch(outputs):
     places = iter(tensors), iter(outputs if isinstance(outputs, tuple) else (outputs,))
     data = (ctypes.c_void_p * len(module.TENSORS))(*[next(places[is_output]).data_ptr() for _, is_output, _, _ in module.TENSORS])
     with module._lock:
-        handle, workspace_bytes = module._handle(tensors[0].device, module._dimensions(tensors, numbers), numbers)
+        handle, workspace_bytes = module._handle(tensors[0].device, module._dimensions(tensors, numbers), numbers)[:2]
     workspace = torch.empty(max(workspace_bytes, 1), dtype=torch.uint8, device=module.TARGET)
     place, stream = workspace.data_ptr(), torch.cuda.current_stream().cuda_stream if module.TARGET == "cuda" else None
     tell("ctypes: a function of the library that does nothing", lambda: module._library.cultivar_export_workspace_bytes(handle))

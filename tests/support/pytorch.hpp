@@ -10,23 +10,6 @@
 
 namespace cultivar::testing {
 
-// Empty if no Python with PyTorch is found.
-inline const std::string& python_with_torch() {
-  static const std::string found = [] {
-    for (const char* candidate : {"python3", "/usr/bin/python3"})
-      if (run_command({candidate, "-c", "import torch"}).exit == 0) return std::string(candidate);
-    return std::string();
-  }();
-  return found;
-}
-
-// A precondition of a test suite.
-inline boost::test_tools::assertion_result pytorch_is_here(boost::unit_test::test_unit_id) {
-  boost::test_tools::assertion_result here(!python_with_torch().empty());
-  here.message() << "no python3 has PyTorch (Debian's package python3-torch)";
-  return here;
-}
-
 // The Python that tests/install_pytorch.sh made, with PyTorch 2; empty if there is none.
 inline const std::string& python_with_torch_2() {
   static const std::string found = [] {
@@ -40,6 +23,23 @@ inline const std::string& python_with_torch_2() {
     return run_command({python, "-c", "import torch, numpy"}).exit == 0 ? python : std::string();
   }();
   return found;
+}
+
+// The system's Python with PyTorch, or that of tests/install_pytorch.sh; empty if there is none.
+inline const std::string& python_with_torch() {
+  static const std::string found = [] {
+    for (const char* candidate : {"python3", "/usr/bin/python3"})
+      if (run_command({candidate, "-c", "import torch"}).exit == 0) return std::string(candidate);
+    return python_with_torch_2();
+  }();
+  return found;
+}
+
+// A precondition of a test suite.
+inline boost::test_tools::assertion_result pytorch_is_here(boost::unit_test::test_unit_id) {
+  boost::test_tools::assertion_result here(!python_with_torch().empty());
+  here.message() << "no python3 has PyTorch (Debian's package python3-torch, or tests/install_pytorch.sh)";
+  return here;
 }
 
 // A precondition of a test suite.

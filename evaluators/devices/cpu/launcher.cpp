@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
 
 #include "embedded/cpu_templates.hpp"
 #include "evaluators/languages/cpp/compiler.hpp"
 #include "evaluators/launchers/cpp_expression.hpp"
+#include "evaluators/launchers/late_parts.hpp"
 #include "evaluators/launchers/render.hpp"
 #include "evaluators/variant/source_files.hpp"
 
@@ -98,7 +100,7 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
   if (!accepted) return accepted;
   const auto places = workspace_places(input, "room(sizes)");
   if (!places) return places;
-  const auto names = specialisation_names(input, served, host_fact);
+  const auto names = specialisation_names(input, served, late_values(input), host_fact);
   if (!names) return names;
   std::string prepare =
       *bound + fmt::format("    if (with_tensors && {}) return false;\n", nothing_to_compute(input.task)) +
@@ -113,9 +115,8 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
       prepare += fmt::format("    std::memset(places[{0}], 0, sizes[{0}]);\n", w);
 
   std::string trouble;
-  std::vector<std::string> bodies;
-  for (const Specialisation& specialisation : served) {
-    std::string& body = bodies.emplace_back();
+  const auto body = [&](const auto& name_of_kernel) -> Expected<std::string> {
+    std::string text;
     for (std::size_t k = 0; k < plan->kernels.size(); ++k) {
       const auto& launch = manifest.launch[k];
       auto threads = to_cpp(launch.values("threads").empty() ? Expression::parse("num_cores").value()
@@ -127,14 +128,36 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
           fmt::format("{3}      launches_.push_back({{std::clamp(int(whole({0}, \"threads\")), 1, cores_),\n"
                       "                           [=](int thread, int threads) {{\n"
                       "        {1}({2});\n      }}}});\n",
-                      *threads, entry(launch.kernel, input.variant, specialisation), call.arguments,
-                      call.scalars));
+                      *threads, name_of_kernel(k), call.arguments, call.scalars));
       if (!statements) return statements;
-      body += *statements;
+      text += *statements;
     }
+    return text;
+  };
+  std::vector<std::string> bodies;
+  for (const Specialisation& specialisation : served) {
+    auto text =
+        body([&](std::size_t k) { return entry(manifest.launch[k].kernel, input.variant, specialisation); });
+    if (!text) return text;
+    bodies.push_back("      calls_.built_in += with_tensors;\n" + *text);
   }
+  std::string late = fmt::format(
+      "      const std::size_t added = {};\n      calls_.supplied += with_tensors;\n", late_call(input));
+  const std::vector<std::string> entries = entries_of(input.variant);
+  for (std::size_t k = 0; k < plan->kernels.size(); ++k) {
+    std::vector<std::string> types;
+    for (const auto& argument : plan->kernels[k].args)
+      types.push_back(parameter_type(argument, *plan, input));
+    late += fmt::format(
+        "      const auto kernel_{} = reinterpret_cast<void (*)({})>(late_[added].code->functions.at({}));\n",
+        k, fmt::join(types, ", "), std::ranges::find(entries, manifest.launch[k].kernel) - entries.begin());
+  }
+  const auto late_body = body([](std::size_t k) { return fmt::format("kernel_{}", k); });
+  if (!late_body) return late_body;
   if (!trouble.empty()) return failure("export", trouble);
-  prepare += choice_of_specialisation(input, served, bodies) + "    return true;\n";
+  prepare += choice_of_specialisation(served, bodies, late + *late_body) + "    return true;\n";
+  const auto parts = late_parts(input, served, {host_fact});
+  if (!parts) return tl::make_unexpected(parts.error());
 
   auto values = launcher_values(input);
   values.insert({{"declarations", declarations},
@@ -142,6 +165,7 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
                  {"members", argument_members(input)},
                  {"prepare", prepare},
                  {"accepts", *accepted}});
+  values.insert(parts->begin(), parts->end());
   return render(cpu_templates::cpu_launcher_hpp, values);
 }
 
@@ -172,11 +196,16 @@ Expected<TargetParts> cpu_parts(const ExportOrder& order) {
   parts.cmake = cpu_templates::cpu_CMakeLists_txt;
   parts.bench = cpu_templates::cpu_bench_hpp;
   parts.device = cpu_templates::cpu_device_hpp;
+  parts.code = cpu_templates::cpu_code_hpp;
   parts.values = {
       {"kernel_file", "kernel.cpp"},
       {"flags", std::string(flags_of_exports())},
       {"build_parts", cpu_cmake_kernels(input, served)},
       {"build_sources", ""},
+      {"oracle_flags", "-O3 -march=native"},
+      {"search_device", "(1)"},
+      {"fallback_example", ""},
+      {"compiler_words", "by the C++ compiler of this machine"},
       {"stream", ""},
       {"gap", "                              "},
       {"needs", ""},

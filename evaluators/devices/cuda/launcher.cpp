@@ -11,6 +11,7 @@
 #include "embedded/cuda_templates.hpp"
 #include "evaluators/devices/cuda/code/tensor_map.hpp"
 #include "evaluators/launchers/cpp_expression.hpp"
+#include "evaluators/launchers/late_parts.hpp"
 #include "evaluators/launchers/render.hpp"
 
 namespace cultivar {
@@ -170,7 +171,7 @@ class Writer {
 
 Expected<std::string> cuda_launcher_header(const LauncherInput& input,
                                            const std::vector<Specialisation>& served,
-                                           const std::vector<CubinFile>& cubins) {
+                                           const std::vector<CubinFile>& cubins, const std::string& made_by) {
   const auto plan = plan_of_each_launch(input);
   if (!plan) return tl::make_unexpected(plan.error());
   const Manifest& manifest = input.variant.manifest;
@@ -181,7 +182,7 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
   if (!required) return required;
   const auto accepted = acceptance(input, served, true, fact);
   if (!accepted) return accepted;
-  const auto called = specialisation_names(input, served, fact);
+  const auto called = specialisation_names(input, served, late_values(input), fact);
   if (!called) return called;
   std::string prepare =
       *bound + fmt::format("    if (!prepared_bytes && {}) return;\n", nothing_to_compute(input.task)) +
@@ -191,8 +192,21 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
              "    check_device(tensors);\n    }\n";
   prepare += "    std::size_t chosen = 0;\n";
   std::vector<std::string> bodies;
-  for (std::size_t s = 0; s < served.size(); ++s) bodies.push_back(fmt::format("      chosen = {};\n", s));
-  prepare += choice_of_specialisation(input, served, bodies);
+  for (std::size_t s = 0; s < served.size(); ++s)
+    bodies.push_back(
+        fmt::format("      chosen = {};\n      calls_.built_in += prepared_bytes == nullptr;\n", s));
+  prepare += choice_of_specialisation(
+      served, bodies,
+      fmt::format(
+          "      chosen = specialisation_count + {};\n      calls_.supplied += prepared_bytes == nullptr;\n",
+          late_call(input, ", stream")));
+  const auto parts = late_parts(
+      input, served,
+      {fact, true, ", CUstream_st*, void*", ", CUstream_st* stream",
+       "    if (is_capturing(stream)) throw Unsupported(words + \", and nothing is compiled while a CUDA "
+       "graph is captured: call once before the capture\");\n",
+       "    wanted.architecture = architecture();\n"});
+  if (!parts) return tl::make_unexpected(parts.error());
   const auto places =
       workspace_places(input, "room(sizes, given_workspace)",
                        "    if (prepared_bytes) return prepare(chosen, sizes, *prepared_bytes);\n");
@@ -223,6 +237,7 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
   for (const KernelLaunch& launch : manifest.launch) names.push_back("\"" + launch.kernel + "\"");
   auto values = launcher_values(input);
   values.insert({{"declarations", declarations},
+                 {"made_by", made_by},
                  {"specialisation_names", *called},
                  {"tensor_count", std::to_string(input.task.tensors.size())},
                  {"members", argument_members(input)},
@@ -233,6 +248,7 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
                  {"images", images},
                  {"accepts", *accepted},
                  {"prepare", prepare}});
+  values.insert(parts->begin(), parts->end());
   return render(cuda_templates::cuda_launcher_hpp, values);
 }
 
@@ -256,27 +272,34 @@ Expected<TargetParts> cuda_parts(const ExportOrder& order) {
     architectures.push_back(architecture_of(input.variant.manifest.target, input.facts));
   TargetParts parts;
   std::vector<CubinFile> cubins;
+  std::string made_by;
   for (const std::string& architecture : architectures) {
-    auto code = order.compile(architecture);
-    if (!code) return tl::make_unexpected(code.error());
+    auto compiled = order.compile(architecture);
+    if (!compiled) return tl::make_unexpected(compiled.error());
+    made_by = std::move(compiled->compiler);
     for (std::size_t s = 0; s < served.size(); ++s) {
       cubins.push_back({s, architecture, fmt::format("{}.{}.cubin", served[s].suffix, architecture)});
-      parts.files["cubin/" + cubins.back().name] = std::move(code->at(s));
+      parts.files["cubin/" + cubins.back().name] = std::move(compiled->code.at(s));
     }
   }
-  auto header = cuda_launcher_header(input, served, cubins);
+  auto header = cuda_launcher_header(input, served, cubins, made_by);
   if (!header) return tl::make_unexpected(header.error());
   parts.files[input.task.name + ".hpp"] = std::move(*header);
   parts.files["cubins.cpp"] = cuda_cubin_source(input.variant, cubins);
   parts.cmake = cuda_templates::cuda_CMakeLists_txt;
   parts.bench = cuda_templates::cuda_bench_hpp;
   parts.device = cuda_templates::cuda_device_hpp;
+  parts.code = cuda_templates::cuda_code_hpp;
   const std::string names = fmt::format("{}", fmt::join(architectures, ", "));
   parts.values = {
       {"kernel_file", "kernel.cu"},
       {"architectures", names},
       {"build_parts", fmt::format("cultivar_cubins({0}cubins.cpp {0}cubin)\n", input.folder)},
       {"build_sources", fmt::format(" {}cubins.cpp", input.folder)},
+      {"oracle_flags", ""},
+      {"search_device", ""},
+      {"fallback_example", ", CUstream_st*, void*"},
+      {"compiler_words", "by NVRTC, if it is installed"},
       {"stream", ", stream"},
       {"gap", "                      "},
       {"alignment", std::to_string(kTensorAlignment)},

@@ -15,8 +15,10 @@ struct CubinFile {
 
 Expected<TargetParts> cuda_parts(const ExportOrder&);
 // The launcher header alone, with every expression of the plan in C++, evaluated for the sizes of each call.
+// `made_by`: the compiler, for messages of a driver that refuses the code.
 Expected<std::string> cuda_launcher_header(const LauncherInput&, const std::vector<Specialisation>&,
-                                           const std::vector<CubinFile>&);
+                                           const std::vector<CubinFile>&,
+                                           const std::string& made_by = "NVRTC");
 // A C++ file that embeds the cubins; the assembler reads them from the folder `cubin`.
 std::string cuda_cubin_source(const Variant&, const std::vector<CubinFile>&);
 

@@ -167,6 +167,31 @@ int main(int, char** argv) {
 }
 )~";
 
+// A size for which no code was built in: what it is compiled for, and what comes of its check where nothing
+// computes.
+constexpr const char* kLater = R"~(
+#include <cstdio>
+#include "late/late.hpp"
+#include "late/sources.hpp"
+int main() {
+  cultivar_export::AttentionForward kernel;
+  kernel.use(cultivar_export::make_supplier());
+  cultivar_export::AttentionForwardArguments call;
+  call.B = 1, call.H = 8, call.S_q = 64, call.D = 64, call.window = 16;
+  std::printf("built in %d, possible %d\n", kernel.accepts(call), kernel.could_accept(call));
+  const cultivar_export::Wanted wanted = kernel.wanted(call);
+  std::string code, trouble;
+  late::compile(wanted, late::sources(wanted.kernel), "/tmp", 60, code, trouble);
+  std::printf("%s for %s: %s%s\n", wanted.name.c_str(), wanted.architecture.c_str(), code.substr(0, 4).c_str(), trouble.c_str());
+  try {
+    kernel.prepare(call);
+    std::printf("used\n");
+  } catch (const cultivar_export::Unsupported& error) {
+    std::printf("%s\n", error.what());
+  }
+}
+)~";
+
 // Every workload by the launcher of several kernels, in a workspace of the size that it asks for.
 constexpr const char* kEachInTurn = R"~(
 #include <cstdio>
@@ -305,6 +330,34 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
   const auto elsewhere = through("pytorch", {{"RECORDED_DRIVER_CAPABILITY", "8"}});
   BOOST_TEST(elsewhere.exit == 2);
   BOOST_TEST(contains(elsewhere.err, "built for sm_90a, but this GPU is sm_80"), elsewhere.err);
+
+  write_text(run.folder / "later.cpp", kLater);
+  const auto built_later = run_command(
+      {"g++", "-std=c++20", "-I" + root, "-DSOURCE_FOLDER=\"" + root + "\"",
+       (run.folder / "later.cpp").string(), root + "/build/libattention_forward_late.a",
+       root + "/build/libattention_forward.a", "-ldl", "-pthread", "-o", (run.folder / "later").string()},
+      {.folder = run.folder.path(), .environment = {}, .deadline_s = 200.0});
+  BOOST_REQUIRE_MESSAGE(built_later.exit == 0, built_later.err);
+  const auto later = [&](std::map<std::string, std::string> environment = {}) {
+    environment["LD_LIBRARY_PATH"] = RECORDING_DRIVER;
+    environment["CULTIVAR_EXPORT_CACHE"] = run.folder / "kept";
+    const auto said =
+        run_command({(run.folder / "later").string()},
+                    {.folder = run.folder.path(), .environment = environment, .deadline_s = 200.0});
+    BOOST_TEST(said.exit == 0, said.err);
+    return said.out;
+  };
+  const std::string nvrtc = cuda_test::toolkit()->library;
+  const std::string compiled_later = later({{"CULTIVAR_EXPORT_NVRTC", nvrtc}});
+  BOOST_TEST(
+      compiled_later.starts_with("built in 0, possible 1\nD64_causal0_windowed1_capped0 for sm_90a: \x7f"
+                                 "ELF\n"),
+      compiled_later);
+  BOOST_TEST(contains(compiled_later, "could not be added: it did not pass its check: FAILED: "),
+             compiled_later);
+  BOOST_TEST(fs::is_empty(run.folder / "kept"));
+  BOOST_TEST(contains(later({{"CULTIVAR_EXPORT_NVRTC", "/nowhere/libnvrtc.so"}}),
+                      "NVRTC cannot be loaded from CULTIVAR_EXPORT_NVRTC=/nowhere/libnvrtc.so"));
 
   // Its test says why it has nothing to run on; a Python that has PyTorch has no GPU here.
   const auto tested = run_command({"python3", root + "/pytorch/test_cultivar_attention_forward.py"},

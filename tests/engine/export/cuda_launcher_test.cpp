@@ -68,6 +68,29 @@ int main(int, char** argv) {
     };
     if (how == "larger") enlarge(arguments);
     if (how == "larger" && kernel.accepts(arguments)) std::printf("accepted");
+    if (how == "later" || how == "captured") {
+      // Of softmax in rows: no code was built in for an odd number of columns.
+      struct Given : cultivar_export::Supplier {
+        std::shared_ptr<const cultivar_export::Supplied> supply(const cultivar_export::Wanted& wanted, std::string&) override {
+          std::printf("wanted %s for %s:", wanted.name.c_str(), wanted.architecture.c_str());
+          for (const auto& macro : wanted.macros) std::printf(" %s", macro.c_str());
+          std::printf("\n");
+          auto code = std::make_shared<cultivar_export::Supplied>();
+          code->image = "\x7f" "ELF that came later";
+          return code;
+        }
+      };
+      const auto widen = [](auto& all) {
+        if constexpr (requires { all.C = 0; }) all.C = 5001;
+      };
+      widen(arguments);
+      std::printf("built in %d, possible %d\n", kernel.accepts(arguments), kernel.could_accept(arguments));
+      kernel.use(std::make_shared<Given>());
+      kernel(arguments);
+      kernel(arguments);
+      std::printf("%s, %d calls\n", kernel.specialisation_for(arguments), int(kernel.calls().supplied));
+      return 0;
+    }
     if (how == "forgotten") resize(arguments, 0);
     if (how == "huge") resize(arguments, 1LL << 40);
     if (how != "given") {
@@ -323,6 +346,33 @@ extern "C" __global__ void second() {}
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(cuda_launcher)
+
+BOOST_AUTO_TEST_CASE(code_that_was_not_built_in_is_asked_for_once_and_never_while_a_graph_is_captured) {
+  Launcher launcher(read_source(kSource / "configs/tasks/softmax/seeds/cuda_rows.cu"), "softmax", {"quick"});
+  const auto later = launcher.calls(0, {}, "later");
+  BOOST_TEST(later.result.exit == 0, later.result.err);
+  BOOST_TEST(later.result.out.starts_with("built in 0, possible 1\nwanted PER4_ALIGNED0 for sm_90a: "),
+             later.result.out);
+  for (const char* macro : {" PER=4", " ALIGNED=0", " DTYPE=__nv_bfloat16", " DTYPE_BF16=1"})
+    BOOST_TEST(later.result.out.find(macro) != std::string::npos, macro << " is not in " << later.result.out);
+  BOOST_TEST(later.result.out.ends_with("PER4_ALIGNED0, 2 calls\n"), later.result.out);
+  BOOST_TEST(std::count_if(later.others.begin(), later.others.end(),
+                           [](const auto& call) { return call.starts_with("launch"); }) == 2);
+
+  const auto captured = launcher.calls(0, {{"RECORDED_DRIVER_CAPTURES", "1"}}, "captured");
+  BOOST_TEST(captured.result.exit == 3);
+  BOOST_TEST(captured.result.err.find(
+                 "nothing is compiled while a CUDA graph is captured: call once before the capture") !=
+                 std::string::npos,
+             captured.result.err);
+  BOOST_TEST(captured.result.out.find("wanted") == std::string::npos);
+
+  const auto old = launcher.calls(0, {{"RECORDED_DRIVER_IS_OLD", "1"}});
+  BOOST_TEST(old.result.exit == 3);
+  BOOST_TEST(
+      old.result.err.starts_with("loading the machine code (NVRTC) with a driver of CUDA 12.0: CUDA_ERROR"),
+      old.result.err);
+}
 
 BOOST_AUTO_TEST_CASE(the_hopper_seed_asks_the_driver_for_its_plan_with_four_maps_of_rank_4) {
   Launcher launcher(text_of("configs/tasks/attention_forward/seeds/cuda_wgmma.cu"), "attention_forward",

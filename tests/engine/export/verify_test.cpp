@@ -2,21 +2,17 @@
 // The verifier of an exported cpu kernel: what it covers, and what it says of kernels that are changed so
 // that they are wrong, crash or hang.
 #include <boost/test/unit_test.hpp>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "engine/export/bundle.hpp"
+#include "support/command.hpp"
 #include "support/contains.hpp"
-#include "support/own_task.hpp"
-#include "support/simulated_evaluator.hpp"
+#include "support/own_bundle.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
 namespace fs = std::filesystem;
 
 namespace {
-
-const std::atomic<bool> kNever{false};
 
 // Specialized for even and odd numbers of columns. Its first store faults where tensors are not aligned to 64
 // bytes.
@@ -56,9 +52,7 @@ struct Bundle {
   fs::path bundle = folder / "bundle";
 
   Bundle() {
-    write_own_task(folder.path(), "{evaluations: 1}");
-    set_own_workloads(folder.path(), "      - {R: 64, C: 100}\n      - {R: 33, C: 77}\n");
-    write_text(folder / "rms_norm/seeds/halves.cpp", kKernel);
+    write_own_task_for(folder.path(), "      - {R: 64, C: 100}\n      - {R: 33, C: 77}\n");
     const fs::path task = folder / "rms_norm";
     write_text(task / "scales.hpp", "#pragma once\n");
     write_text(task / "reference.cpp", "#include \"scales.hpp\"\n" + read_text(task / "reference.cpp"));
@@ -66,31 +60,7 @@ struct Bundle {
     write_text(task / "notes.txt", "nobody's business\n");
     write_text(task / "pytorch.py", "from the_norm import norm\n\ncompute = norm\n");
     write_text(task / "the_norm.py", "def norm(x, eps):\n    return x\n");
-    Runtime runtime;
-    runtime.programs = CULTIVAR_BIN_DIR;
-    runtime.cache = folder / "cache";
-    runtime.installation.tasks = fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks";
-    Simulation simulation;
-    simulation.facts = {{"num_cores", 2.0},
-                        {"l1_bytes", 32768.0},
-                        {"l2_bytes", 1048576.0},
-                        {"l3_bytes", 33554432.0},
-                        {"vector_bits", 256.0}};
-    runtime.evaluator = [simulation](const Config&, const fs::path&) {
-      return std::make_unique<SimulatedEvaluator>(simulation);
-    };
-    const Config config =
-        parse_config("name: run\ntask: " + task.string() +
-                         "\ntarget: cpu\nworkloads: small\nholdout: unseen\nseeds: [halves]\n"
-                         "budget: {evaluations: 1}\n",
-                     "test", folder.path(), {}, runtime.installation);
-    const auto outcome = begin_search(config, folder / "run", runtime, {}, kNever);
-    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
-    BOOST_REQUIRE_MESSAGE(outcome->best != 0, outcome->reason);
-    const auto record = Record::open(folder / "run");
-    BOOST_REQUIRE(record);
-    const auto report = export_bundle({*record, 0, bundle, runtime, {}, nullptr});
-    BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
+    export_own_kernel(folder.path(), kKernel);
     BOOST_REQUIRE(shell("cmake -S bundle -B build").exit == 0);
     write_text(bundle / "verify/runner.hpp",
                replaced(read_text(bundle / "verify/runner.hpp"), "run_seconds = 20", "run_seconds = 6"));

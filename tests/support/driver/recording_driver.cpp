@@ -125,7 +125,19 @@ int cuCtxSynchronize() {
   return 0;
 }
 
+// An old driver if $RECORDED_DRIVER_IS_OLD is set, which refuses all code; a capture of each stream if
+// $RECORDED_DRIVER_CAPTURES.
+int cuDriverGetVersion(int* version) {
+  *version = std::getenv("RECORDED_DRIVER_IS_OLD") ? 12000 : 13000;
+  return 0;
+}
+int cuStreamIsCapturing(void*, int* status) {
+  *status = std::getenv("RECORDED_DRIVER_CAPTURES") != nullptr;
+  return 0;
+}
+
 int cuModuleLoadData(void** module, const void* image) {
+  if (std::getenv("RECORDED_DRIVER_IS_OLD")) return 222;
   if (std::memcmp(image,
                   "\x7f"
                   "ELF",

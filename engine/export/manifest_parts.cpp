@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/export/manifest_parts.hpp"
+
+#include "engine/export/tables.hpp"
+#include "evaluators/statistics/bootstrap.hpp"
+#include "evaluators/statistics/quantiles.hpp"
+#include "evaluators/system/hash.hpp"
+#include "evaluators/target/traits.hpp"
+
+namespace cultivar {
+namespace {
+
+using nlohmann::json;
+
+json tensors_of(const Task& task, const Workload& workload) {
+  json all = json::array();
+  for (const TensorSpec& tensor : task.tensors)
+    all.push_back({{"name", tensor.name},
+                   {"role", tensor.role == Role::input ? "input" : "output"},
+                   {"dtype", name_of(task.dtype(tensor, workload))},
+                   {"shape", tensor.shape}});
+  return all;
+}
+
+json speed_of(const Evaluation& evaluation) {
+  json workloads = json::array();
+  for (const WorkloadResult& each : evaluation.workloads) {
+    std::vector<double> times;
+    for (const auto& sample : each.samples) times.push_back(sample.seconds * 1e6);
+    json row{{"workload", each.workload},
+             {"median_us", each.median_us},
+             {"samples", times.size()},
+             {"faster_than", each.ratios}};
+    if (!times.empty()) {
+      const auto bounds = bootstrap_interval(times, median, 0.95, 1);
+      row["interval_95_us"] = {bounds.lower, bounds.upper};
+    }
+    for (const auto& [name, interval] : each.ratio_intervals)
+      row["faster_than_interval_95"][name] = {interval.lower, interval.upper};
+    workloads.push_back(std::move(row));
+  }
+  json speed{{"shapes", "listed"}, {"workloads", workloads}};
+  if (const auto beside = beside_best_contenders(evaluation))
+    speed["beside_the_fastest_contender"] = {{"mean", beside->mean},
+                                             {"lowest", beside->lowest},
+                                             {"highest", beside->highest},
+                                             {"lowest_on", beside->lowest_on}};
+  return speed;
+}
+
+json kernel_of(const BundledKernel& kernel) {
+  const Manifest& manifest = kernel.variant.manifest;
+  json built = json::array();
+  for (const Specialisation& each : kernel.served) built.push_back(each.suffix);
+  json claim{{"individual", kernel.id()},
+             {"source", kernel.folder + kernel.parts.values.at("kernel_file")},
+             {"requires", manifest.requires_ ? json(manifest.requires_->text()) : json()},
+             {"most_elements_of_a_tensor", kernel.most_elements},
+             {"compiled_in", manifest.specialize},
+             {"built_in", built},
+             {"speed", speed_of(kernel.evaluation)},
+             {"license", manifest.license.empty() ? json() : json(manifest.license)}};
+  claim["constraints"] = json::array();
+  for (const Expression& constraint : manifest.constraints) claim["constraints"].push_back(constraint.text());
+  if (kernel.evaluation.checked) claim["checked"] = *kernel.evaluation.checked;
+  for (const Exactness& each : kernel.evaluation.exactness)
+    claim["error_ratio"][each.distribution] = each.of_allowed;
+  return claim;
+}
+
+}  // namespace
+
+json bundle_manifest(const Task& task, const std::vector<BundledKernel>& kernels, const RunFacts& facts,
+                     const std::string& identity, const std::map<std::string, std::string>& files) {
+  json claims = json::array(), sums = json::object(), where = json::array();
+  for (const BundledKernel& kernel : kernels) claims.push_back(kernel_of(kernel));
+  for (const Expression& relation : task.where) where.push_back(relation.text());
+  for (const auto& [name, text] : files) sums[name] = sha256_hex(text);
+  json devices = json::array();
+  for (const json& device : facts.environment.value("devices", json::array()))
+    devices.push_back(device.value("description", ""));
+  const BundledKernel& best = kernels.front();
+  return {
+      {"format", 1},
+      {"task", task.name},
+      {"id", identity},
+      {"target", name_of(best.variant.manifest.target)},
+      {"architectures", best.parts.architectures},
+      {"dtype", name_of(best.workloads.front().dtype)},
+      {"tensors", tensors_of(task, best.workloads.front())},
+      {"predicate", {{"where", where}, {"alignment_bytes", kTensorAlignment}, {"no_dimension_is_0", true}}},
+      {"kernels", claims},
+      {"measured_on", devices},
+      {"made_with", {{"cultivar", CULTIVAR_VERSION}, {"compiler", facts.environment.value("compiler", "")}}},
+      {"license", "Apache-2.0, except the kernels and the oracle"},
+      {"sha256", sums}};
+}
+
+}  // namespace cultivar
