@@ -216,6 +216,7 @@ bool makes_the_operator(const std::string& file) {
   if (name.starts_with("verify/"))
     return name == "verify/data.hpp" || name == "verify/cultivar_reference.hpp" ||
            name.starts_with("verify/evaluators/");
+  if (name.starts_with("late/")) return false;
   if (name.starts_with("pytorch/")) return name.starts_with("pytorch/cultivar_");
   return !name.ends_with(".md") && !name.ends_with(".json") && name != "LICENSE";
 }
