@@ -9,6 +9,14 @@ namespace cultivar {
 
 namespace {
 
+// The oracle in C++ repeats what the task states, and much of what it does is bookkeeping: a long one is
+// given only with the evidence of a wrong result.
+std::string oracle_for_everyone(const Task& task) {
+  constexpr std::size_t kShort = 1500;  // bytes
+  std::string oracle = describe_oracle(task);
+  return task.reference.extension() == ".cpp" && oracle.size() > kShort ? std::string() : oracle;
+}
+
 std::string system_text(const PromptContext& s, const PromptKit& kit, bool whole) {
   if (!whole)
     return kit.named("system_brief")
@@ -20,7 +28,7 @@ std::string system_text(const PromptContext& s, const PromptKit& kit, bool whole
   return kit.named("system")
       .render({{"format", kit.format_of(name_of(s.target)), 0},
                {"task", describe_task(s.task, s.workloads, s.target, false), 0},
-               {"oracle", describe_oracle(s.task), 0},
+               {"oracle", oracle_for_everyone(s.task), 0},
                {"device", describe_device(s.device, s.facts, s.seen), 0}},
               kit.options().prompt_tokens)
       .text;

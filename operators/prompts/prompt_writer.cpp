@@ -391,9 +391,13 @@ void PromptWriter::add_notes() {
         if (stall.share > 0.1) situation.bottlenecks.push_back("stall_" + stall.reason);
   }
   if (evaluation_) situation.compiler_output = evaluation_->diagnostics;
+  situation.source = s_.record_view.source(subject_);
+  constexpr std::size_t kMostBytes = 4000;  // of all but the first
+  std::size_t bytes = 0;
   int rank = 6;
   for (const Note* note : pick_notes(kit_.notes(), situation)) {
-    if (rank >= 10) break;
+    bytes += note->body.size();
+    if (rank >= 10 || (rank > 6 && bytes > kMostBytes)) break;
     add("notes", "## " + note->title + "\n\n" + note->body, rank++, "note " + note->name);
   }
 }
