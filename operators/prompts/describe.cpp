@@ -65,7 +65,7 @@ std::string fill_words(const Fill& fill) {
   const std::string along = fill.axis < 0 ? "the last axis" : fmt::format("axis {}", fill.axis);
   switch (fill.kind) {
     case Fill::Kind::normal:
-      return fmt::format("normal, mean {}, standard deviation {}", a, b);
+      return fmt::format("N({}, {})", a, b);
     case Fill::Kind::uniform:
       return fmt::format("uniform from {} to {}", a, b);
     case Fill::Kind::constant:
@@ -74,17 +74,15 @@ std::string fill_words(const Fill& fill) {
       return fmt::format("magnitudes from {:.3g} to {:.3g}, either sign", fill.a * std::exp(-fill.b),
                          fill.a * std::exp(fill.b));
     case Fill::Kind::rising:
-      return fmt::format("from 0 to {} along {}, plus {} times normal", a, along, b);
+      return fmt::format("0 to {} along {}, plus {} N", a, along, b);
     case Fill::Kind::one_hot:
       return fmt::format("{} at one position along {}, {} elsewhere", b, along, a);
     case Fill::Kind::outliers:
-      return fmt::format("{} times normal, but {} times as large on one line along {} in a hundred", a, b,
-                         along);
+      return fmt::format("{} N, {} times as large on one line along {} in a hundred", a, b, along);
     case Fill::Kind::hot:
-      return fmt::format("{} times normal, but {} times as large at one index along {}", a, b, along);
+      return fmt::format("{} N, {} times as large at one index along {}", a, b, along);
     case Fill::Kind::same_rows:
-      return fmt::format("one row, normal with mean {} and standard deviation {}, repeated along {}", a, b,
-                         along);
+      return fmt::format("one row of N({}, {}), repeated along {}", a, b, along);
     case Fill::Kind::integers:
       return b == "1" && a == "0" ? std::string("every element 0")
                                   : fmt::format("whole numbers from {} up to, but not including, {}", a, b);
@@ -102,10 +100,11 @@ std::string stress_words(const Task& task) {
   std::string words;
   for (const TensorSpec& tensor : task.tensors)
     if (tensor.role == Role::input && !is_whole(tensor.fill.kind))  // those are described above
-      words += fmt::format("{}{} {}", words.empty() ? "\nInputs: " : "; ", tensor.name,
-                           task.is_derived(tensor.name)
-                               ? fmt::format("computed from {}", fmt::join(task.derived->from, ", "))
-                               : fill_words(tensor.fill));
+      words += fmt::format(
+          "{}{} {}", words.empty() ? "\nInputs (N: normal, mean and standard deviation): " : "; ",
+          tensor.name,
+          task.is_derived(tensor.name) ? fmt::format("computed from {}", fmt::join(task.derived->from, ", "))
+                                       : fill_words(tensor.fill));
   if (!words.empty()) words += ".\n";
   if (!task.stress.empty()) words += "It is also checked on these stress inputs:\n";
   for (const StressCase& one : task.stress) {
