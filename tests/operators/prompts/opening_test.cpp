@@ -509,6 +509,12 @@ BOOST_AUTO_TEST_CASE(a_critique_gets_the_evidence_between_marks_and_the_kernel_t
   BOOST_TEST(contains(user.substr(begin, end - begin), "Rejected at stage `compile`"));
   BOOST_TEST(contains(user.substr(begin, end - begin), "kernel.cu(40): error"));
   BOOST_TEST(contains(user, "The working kernel that it was derived from"));
+  BOOST_TEST(!contains(user, "reference_row"));
+  const IndividualId wrong = record_view.add(seed("cuda_naive.cu") + "// wrong\n", "mutate", {parent},
+                                             rejection(Stage::stress, "wrong on stress/needle", "o[0] = 2"));
+  brief = mutate(wrong);
+  brief.op = "critique_repair";
+  BOOST_TEST(contains(ask(brief).messages.at(0).text, "reference_row"));  // what would have been right
 }
 
 BOOST_AUTO_TEST_SUITE_END()
