@@ -45,9 +45,9 @@ std::map<std::string, double> vector_use(std::string_view disassembly) {
     const std::string_view text = line.substr(colon + 2);
     ++instructions;
     const std::string_view mnemonic = text.substr(0, text.find_first_of(" \t"));
-    if (mnemonic.find("movnt") != mnemonic.npos && !mnemonic.ends_with("movntdqa"))
-      ++streamed;  // that one loads
-    if (text.find("(%rsp != text.npos && !text.starts_with("lea") && !text.starts_with("nop")) ++stack;
+    const bool loads = mnemonic.ends_with("movntdqa");
+    if (mnemonic.find("movnt") != mnemonic.npos && !loads) ++streamed;
+    if (text.find("(%rsp") != text.npos && !text.starts_with("lea") && !text.starts_with("nop")) ++stack;
     int widest = 0;
     for (std::size_t at = text.find('%'); at != text.npos; at = text.find('%', at + 1)) {
       const VectorRegister found = register_at(text.substr(at));
