@@ -63,8 +63,8 @@ class Tuner::Impl {
         sampler_(space_),
         observations_(space_.knobs.size()),
         lessons_(space_),
-        ranking_lessons_(space_),
-        process_(encoding_.features()) {
+        process_(encoding_.features()),
+        ranking_lessons_(space_) {
     if (options_.initial <= 0) {
       int knobs = 0;
       for (const Knob& knob : space_.knobs) knobs += knob.values.size() > 1;
