@@ -7,6 +7,7 @@
 #include "evaluators/system/lines.hpp"
 #include "operators/best_setting.hpp"
 #include "operators/edit_dialogue.hpp"
+#include "operators/prompts/describe.hpp"
 #include "operators/prompts/idea_pieces.hpp"
 #include "operators/prompts/one_line.hpp"
 #include "operators/registry.hpp"
@@ -47,6 +48,8 @@ void add_evidence(PromptWriter& to) {
     for (const std::string& part : to.nearest_report()) text += "\n" + part;
   text += "</evidence>";
   to.add("evidence", text, 0, "evidence");
+  if (evaluation && evaluation->stage >= Stage::smoke && !evaluation->measured())
+    to.add("evidence", describe_oracle(to.context().task), 4, "oracle");
   const auto parents = to.context().archive.parents(to.subject());
   if (!evaluation || evaluation->measured() || parents.empty()) return;
   if (to.context().archive.state(parents.front()) == Member::State::measured)
@@ -84,6 +87,20 @@ bool stands(std::string_view quote, const std::string& evidence) {
     if (part > 1 && all && longest >= kLeast) return true;
   }
   return false;
+}
+
+// Whether the kernel, or the one that a rejected kernel was made from, has less than half of the best
+// fitness: a repair of it would still be far behind.
+bool far_behind(IndividualId id, const Archive& archive) {
+  constexpr double kNear = 0.5;
+  const IndividualId best = fittest_of(archive, [](const std::string&) { return true; });
+  if (archive.state(id) != Member::State::measured) {
+    const auto parents = archive.parents(id);
+    if (parents.empty()) return false;
+    id = parents.front();
+  }
+  return best != 0 && archive.state(id) == Member::State::measured &&
+         archive.fitness(id) < kNear * archive.fitness(best);
 }
 
 }  // namespace
@@ -129,6 +146,8 @@ void CritiqueRepair::observe(IndividualId id, const Archive& archive) {
 
 std::optional<Brief> CritiqueRepair::plan(const OperatorContext& s, RandomStream&) {
   Brief brief;
+  // A failure that is far behind now stays so.
+  while (s.frugal && !failures_.empty() && far_behind(failures_.back(), s.archive)) failures_.pop_back();
   if (!failures_.empty()) {
     const IndividualId failed = failures_.back();
     brief.parents = {failed};
@@ -139,6 +158,7 @@ std::optional<Brief> CritiqueRepair::plan(const OperatorContext& s, RandomStream
   }
   if (s.parents.empty() || slow_.contains(s.archive.source_id(s.parents.front()))) return std::nullopt;
   brief.parents = {best_setting(s.archive, s.parents.front())};
+  if (s.frugal && far_behind(brief.parents.front(), s.archive)) return std::nullopt;
   brief.island = s.island;
   brief.direction = "find out what makes it slow, and repair that";
   return brief;

@@ -92,6 +92,13 @@ bool one_sided(const Archive& archive, IndividualId first, IndividualId second) 
          std::ranges::all_of(speed->workloads, [](const SpeedRatio& w) { return w.upper < 0.0; });
 }
 
+// Whether duels show that the two differ on a workload, and do not show one of them to be faster everywhere.
+bool differ(const Archive& archive, IndividualId first, IndividualId second) {
+  const auto speed = speed_by_duels(archive, first, second);
+  const auto shown = [](const SpeedRatio& w) { return w.lower > 0.0 || w.upper < 0.0; };
+  return speed && std::ranges::any_of(speed->workloads, shown) && !one_sided(archive, first, second);
+}
+
 }  // namespace
 
 std::optional<Brief> Crossover::plan(const OperatorContext& s, RandomStream&) {
@@ -110,21 +117,25 @@ std::optional<Brief> Crossover::plan(const OperatorContext& s, RandomStream&) {
     return s.kin_apart && in_one_line(s.parents.front(), id, parents_of);
   };
   const IndividualId edited = best_setting(s.archive, s.parents.front());
-  if (s.mutual_gain && partner != 0 && one_sided(s.archive, edited, partner)) {
+  const auto unwanted = [&](IndividualId other) {
+    return s.frugal ? !differ(s.archive, edited, other)
+                    : s.mutual_gain && one_sided(s.archive, edited, other);
+  };
+  if (partner != 0 && unwanted(partner)) {
     constexpr int kOthers = 8;  // that are looked at, fittest first
     std::set<std::string> seen;
     for (int i = 0; i < kOthers; ++i) {
       const IndividualId other = fittest_of(
           s.archive, [&](const std::string& source) { return fits(source) && !seen.contains(source); });
       if (other == 0) break;
-      if (!kin(other) && !one_sided(s.archive, edited, other)) {
+      if (!kin(other) && !unwanted(other)) {
         partner = other;
         break;
       }
       seen.insert(s.archive.source_id(other));
     }
   }
-  if (partner == 0 || kin(partner)) return std::nullopt;
+  if (partner == 0 || kin(partner) || (s.frugal && unwanted(partner))) return std::nullopt;
   Brief brief;
   brief.parents = {edited, partner};
   brief.island = s.island;

@@ -56,6 +56,9 @@ struct OperatorContext {
   bool kin_apart = false;       // the parents of a crossover must not descend from each other
   bool mutual_gain = false;     // of a crossover's pairs, rather one of which no duel says that one kernel is
                                 // faster on every workload
+  // Models are asked only what can still matter: `crossover` of pairs that duels show to differ,
+  // `critique_repair` of kernels that are not far behind, `plan` after kernels of models were evaluated.
+  bool frugal = false;
   bool limited_by_bytes = false;  // no direction about arithmetic on a GPU whose time goes to the bytes
 };
 

@@ -47,12 +47,18 @@ std::string flaw_of(const std::vector<std::string>& strategies) {
 }  // namespace
 
 void PlanOperator::observe(IndividualId id, const Archive& archive) {
-  if (archive.duplicate_of(id) == 0 && sources_.insert(archive.source_id(id)).second) ++news_;
+  if (archive.duplicate_of(id) != 0 || !sources_.insert(archive.source_id(id)).second) return;
+  ++news_;
+  if (archive.origin(id) != Origin::seed) ++written_;
 }
 
 std::optional<Brief> PlanOperator::plan(const OperatorContext& s, RandomStream&) {
   constexpr int kNews = 6;  // more than a plan has strategies, so that these are tried before the next plan
   if (asked_ && news_ < kNews && !s.must_plan) return std::nullopt;
+  // A plan for a seed is out of date as soon as the first answer is evaluated, which is often many times as
+  // fast.
+  constexpr int kFirstAnswers = 2;
+  if (s.frugal && !asked_ && written_ < kFirstAnswers && !s.must_plan) return std::nullopt;
   const IndividualId best = fittest_of(s.archive, [](const std::string&) { return true; });
   if (best == 0) return std::nullopt;
   Brief brief;

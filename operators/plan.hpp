@@ -15,7 +15,8 @@ class PlanOperator : public AskingOperator {
   std::string name() const override { return "plan"; }
   int parents_wanted() const override { return 0; }
   bool plans() const override { return true; }
-  // About the fittest individual; again after enough new sources have been evaluated.
+  // About the fittest individual, once answers have been evaluated (OperatorContext::frugal); again after
+  // enough new sources have been evaluated.
   std::optional<Brief> plan(const OperatorContext&, RandomStream&) override;
   void asked(const Brief&, const Archive&) override;
   void observe(IndividualId, const Archive&) override;
@@ -25,6 +26,7 @@ class PlanOperator : public AskingOperator {
 
  private:
   std::set<std::string> sources_;  // of evaluated individuals
+  int written_ = 0;                // how many of them are no seeds
   int news_ = 0;                   // how many of them are new since it was asked
   bool asked_ = false;
 };

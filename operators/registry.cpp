@@ -25,7 +25,11 @@ std::unique_ptr<Operator> plain(const OperatorOptions&) {
 }
 
 std::unique_ptr<Operator> tune(const OperatorOptions& options) {
-  return std::make_unique<TuneOperator>(options.run_seed, options.rankings);
+  return std::make_unique<TuneOperator>(options.run_seed, options.rankings, options.avoids_refusals);
+}
+
+std::unique_ptr<Operator> crossover_knobs(const OperatorOptions& options) {
+  return std::make_unique<CrossoverKnobs>(options.avoids_refusals);
 }
 
 std::unique_ptr<Operator> critique_repair(const OperatorOptions& options) {
@@ -38,7 +42,7 @@ std::unique_ptr<Operator> critique_repair(const OperatorOptions& options) {
 constexpr std::array kOperators{
     // name, writes, prompt, tools, colour, constructor, informs, follows
     OperatorRow{"tune",            false, "",          nullptr,          "#56b4e9", tune},
-    OperatorRow{"crossover_knobs", false, "",          nullptr,          "#009e73", plain<CrossoverKnobs>},
+    OperatorRow{"crossover_knobs", false, "",          nullptr,          "#009e73", crossover_knobs},
     OperatorRow{"mutate",          true,  "mutate",    nullptr,          "#e69f00", plain<Mutate>, false, true},
     OperatorRow{"crossover",       true,  "crossover", nullptr,          "#cc79a7", plain<Crossover>},
     OperatorRow{"critique_repair", true,  "critique",  nullptr,          "#8c7ae6", critique_repair},

@@ -17,8 +17,9 @@ struct ToolSpec;
 
 struct OperatorOptions {
   std::uint64_t run_seed = 1;
-  int repair_rounds = 3;  // for critique_repair: repairs in a row
-  bool rankings = true;   // for tune: see TunerOptions
+  int repair_rounds = 3;        // for critique_repair: repairs in a row
+  bool rankings = true;         // for tune: see TunerOptions
+  bool avoids_refusals = true;  // for tune and crossover_knobs: see TunerOptions
 };
 
 // The facts about an operator that other parts read.

@@ -70,10 +70,13 @@ std::optional<GivenUp> nothing_came(const std::vector<Turn>& turns, const Move& 
   const bool worked = std::ranges::any_of(turns, [](const Turn& turn) { return !turn.results.empty(); });
   const bool again = turns.size() > 1 && nothing(turns[turns.size() - 2]);
   if (!fruitless && !again && (worked || last.answer.stop != StopReason::length)) return std::nullopt;
-  return GivenUp{
-      fmt::format("{}; raise asking.output_tokens or the model's max_output_tokens, or lower its effort",
-                  what_came(last.answer, last.request.max_output_tokens)),
-      NoResult::fruitless, true};
+  return without_text(last);
+}
+
+GivenUp without_text(const Turn& last) {
+  return {fmt::format("{}; raise asking.output_tokens or the model's max_output_tokens, or lower its effort",
+                      what_came(last.answer, last.request.max_output_tokens)),
+          NoResult::fruitless, true};
 }
 
 std::vector<std::string> all_said_after(std::string_view mark, const std::string& answer, std::size_t most) {

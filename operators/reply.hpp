@@ -25,6 +25,8 @@ Move ask_again(
 // would bring the same; or the second answer in a row is blank. nullopt if the last answer may be used or
 // sent back. `next`: what the operator would do.
 std::optional<GivenUp> nothing_came(const std::vector<Turn>&, const Move& next);
+// That end, after an answer without text.
+GivenUp without_text(const Turn&);
 
 // The rest of each line that starts with `mark` ("STRATEGY:"), after Markdown's marks of lists and emphasis,
 // of at most `most` bytes.

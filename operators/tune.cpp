@@ -5,75 +5,21 @@
 #include <optional>
 
 #include "operators/feasibility.hpp"
+#include "operators/knob_points.hpp"
 #include "operators/tune/tuner.hpp"
 
 namespace cultivar {
-
-namespace {
-
-std::vector<Knob> knobs_of(const std::vector<Tunable>& tunables) {
-  std::vector<Knob> knobs;
-  for (const Tunable& tunable : tunables) {
-    Knob knob{tunable.name, {}, !tunable.categorical()};
-    for (std::size_t i = 0; i < tunable.values.size(); ++i)
-      knob.values.push_back(tunable.categorical()
-                                ? static_cast<double>(i)
-                                : static_cast<double>(std::get<std::int64_t>(tunable.values[i])));
-    knobs.push_back(std::move(knob));
-  }
-  return knobs;
-}
-
-Configuration configuration_at(const std::vector<Tunable>& tunables, std::span<const int> point) {
-  Configuration configuration;
-  for (std::size_t i = 0; i < tunables.size(); ++i)
-    configuration.emplace(tunables[i].name, tunables[i].values[static_cast<std::size_t>(point[i])]);
-  return configuration;
-}
-
-constexpr int kNowhere = -1;
-
-// A setting of the archive on the grid of a source.
-struct Place {
-  std::size_t knob = 0;  // one past the last: the source has no such tunable
-  int value = kNowhere;  // kNowhere: not one of its values
-};
-
-Place place_of(const std::pair<std::string, TunableValue>& setting, const std::vector<Tunable>& tunables) {
-  const auto tunable = std::ranges::find(tunables, setting.first, &Tunable::name);
-  Place place{static_cast<std::size_t>(tunable - tunables.begin())};
-  if (tunable == tunables.end()) return place;
-  const auto value = std::ranges::find(tunable->values, setting.second);
-  if (value != tunable->values.end()) place.value = static_cast<int>(value - tunable->values.begin());
-  return place;
-}
-
-}  // namespace
 
 struct TuneOperator::Study {
   std::string source;
   std::shared_ptr<Feasibility> feasible;  // also used by the tuner's predicate
   std::unique_ptr<Tuner> tuner;           // null if the source has no tunables or no longer parses
   bool taught = false;
-  std::vector<std::optional<Place>> places;  // by number of the setting, as individuals need them
-
-  // nullopt: a value is not on the grid (a hand-written variant may have a value that its manifest no longer
-  // allows).
-  std::optional<Point> point_of(IndividualId id, const Archive& archive) {
-    const std::vector<Tunable>& tunables = feasible->tunables();
-    Point point(tunables.size(), kNowhere);
-    for (const std::uint32_t number : archive.settings(id)) {
-      if (places.size() <= number) places.resize(number + 1);
-      if (!places[number]) places[number] = place_of(archive.setting(number), tunables);
-      if (places[number]->knob < point.size()) point[places[number]->knob] = places[number]->value;
-    }
-    if (std::ranges::find(point, kNowhere) != point.end()) return std::nullopt;
-    return point;
-  }
+  std::optional<KnobPoints> points;  // where there is a tuner
 };
 
-TuneOperator::TuneOperator(std::uint64_t run_seed, bool rankings)
-    : run_seed_(run_seed), rankings_(rankings) {}
+TuneOperator::TuneOperator(std::uint64_t run_seed, bool rankings, bool avoids_refusals)
+    : run_seed_(run_seed), rankings_(rankings), avoids_refusals_(avoids_refusals) {}
 TuneOperator::~TuneOperator() = default;
 
 void TuneOperator::observe(IndividualId id, const Archive& archive) {
@@ -92,10 +38,12 @@ TuneOperator::Study& TuneOperator::study_of(const std::string& source_id, const 
     const auto variant = make_variant(study->source, s.task);
     if (variant && !variant->manifest.tunables.empty()) {
       study->feasible = std::make_shared<Feasibility>(*variant, s.task, s.workloads, s.facts);
-      Space space{knobs_of(variant->manifest.tunables),
+      study->points.emplace(variant->manifest.tunables);
+      Space space{study->points->knobs(),
                   [feasible = study->feasible](std::span<const int> point) { return feasible->at(point); }};
       TunerOptions options;
       options.rankings = rankings_;
+      options.avoids_refusals = avoids_refusals_;
       study->tuner = std::make_unique<Tuner>(std::move(space), run_seed_ ^ name_hash(source_id), options);
     }
   }
@@ -114,11 +62,11 @@ TuneOperator::Study& TuneOperator::study_of(const std::string& source_id, const 
       undecided.push_back(id);
       continue;
     }
-    const auto point = study->point_of(id, s.archive);
+    const auto point = study->points->of(id, s.archive);
     if (!point) continue;
     const bool measured = s.archive.state(twin) == Member::State::measured;
     study->tuner->observe(*point, measured ? std::optional(1.0 / s.archive.fitness(twin)) : std::nullopt,
-                          i + lessons >= unread.size());
+                          i + lessons >= unread.size(), study->points->twin_of(id, s.archive));
   }
   study->taught = study->taught || undecided.size() < unread.size();
   unread_[source_id] = std::move(undecided);
@@ -132,7 +80,7 @@ std::optional<Proposal> TuneOperator::propose_from(IndividualId parent, const Op
   const auto& tunables = study.feasible->tunables();
   std::vector<Point> pending;
   const auto add_pending = [&](IndividualId id) {
-    if (const auto point = study.point_of(id, s.archive)) pending.push_back(*point);
+    if (const auto point = study.points->of(id, s.archive)) pending.push_back(*point);
   };
   for (const IndividualId id : s.archive.in_flight())
     if (s.archive.source_id(id) == source_id) add_pending(id);
@@ -140,7 +88,7 @@ std::optional<Proposal> TuneOperator::propose_from(IndividualId parent, const Op
 
   const auto point = study.tuner->propose(pending);
   if (!point) return std::nullopt;
-  Proposal proposal{study.source, configuration_at(tunables, *point), {}};
+  Proposal proposal{study.source, study.points->at(*point), {}};
   proposal.descent.parents = {parent};
   proposal.descent.op = name();
   proposal.descent.island = s.island;

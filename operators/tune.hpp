@@ -13,7 +13,8 @@ namespace cultivar {
 
 class TuneOperator : public Operator {
  public:
-  explicit TuneOperator(std::uint64_t run_seed, bool rankings = true);  // see TunerOptions
+  explicit TuneOperator(std::uint64_t run_seed, bool rankings = true,
+                        bool avoids_refusals = true);  // see TunerOptions
   ~TuneOperator() override;
 
   std::string name() const override { return "tune"; }
@@ -29,7 +30,7 @@ class TuneOperator : public Operator {
   std::optional<Proposal> propose_from(IndividualId parent, const OperatorContext&);
 
   std::uint64_t run_seed_;
-  bool rankings_;
+  bool rankings_, avoids_refusals_;
   std::map<std::string, std::unique_ptr<Study>> studies_;
   std::map<std::string, std::vector<IndividualId>>
       unread_;                                   // by source: evaluated, but not yet passed to its tuner

@@ -40,7 +40,7 @@ Breeding::Breeding(const Config& config, Facts facts, ParsedSources& sources)
 Portfolio Breeding::make_portfolio() const {
   std::vector<Portfolio::Share> shares;
   for (const OperatorShare& share : config_.operators)
-    shares.push_back({make_operator(share.name, {config_.seed, config_.asking.rounds, config_.rules >= 4}),
+    shares.push_back({make_operator(share.name, {config_.seed, config_.asking.rounds, config_.rules >= 4, config_.rules >= 9}),
                       share.weight, share.models});
   return Portfolio(std::move(shares));
 }
@@ -92,6 +92,7 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
       context.apt_directions = config_.rules >= 5;
       context.mutual_gain = config_.rules >= 6;
       context.limited_by_bytes = config_.rules >= 7;
+      context.frugal = config_.rules >= 9;
       if (intervention && intervention->answer == Answer::direction)
         context.avoid_directions = lately_.directions();
       if (config_.rules >= 2 && !context.parents.empty())

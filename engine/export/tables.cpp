@@ -9,6 +9,7 @@
 
 #include "engine/export/markdown.hpp"
 #include "engine/store/standings.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/variant/source_files.hpp"
@@ -155,19 +156,18 @@ bool is_installed_seed(const Record& record, const Individual& seed, const std::
 
 namespace {
 
-// The ratio of the two fitness values of the search, as `status` shows it. A value from the confirmation
-// cannot be used, because the seed was not timed with it.
 std::string ratio_words(const Record& record, IndividualId id) {
-  const auto seed_id = record.first_seed();
-  if (!seed_id) return "";
-  if (id == *seed_id) return "";
-  Standings standings(record);
-  const double best = standings.fitness(id), seed = standings.fitness(*seed_id);
-  if (!(best > 0 && seed > 0)) return "";
-  return fmt::format(
-      ". During the search it had {:.2f} times the first seed's fitness (not measured at the same "
-      "time)",
-      best / seed);
+  const auto found = ratio_to_seed(record, id);
+  if (!found) return "";
+  return found->beside
+             ? fmt::format(
+                   ". It has {:.2f} times the first seed's speed, timed beside it in the confirmation",
+                   found->ratio)
+             : fmt::format(
+                   ". During the search it had {:.2f} times the first seed's fitness (not measured at the "
+                   "same "
+                   "time)",
+                   found->ratio);
 }
 
 // What made it: the search, or whoever gave it the source.

@@ -7,6 +7,13 @@
 
 namespace cultivar {
 
+namespace {
+
+// One whose answers have no text needs other settings.
+constexpr int kWithoutText = 3;
+
+}  // namespace
+
 Availability::Availability(Recorder& recorder, const Breeding& breeding)
     : recorder_(recorder), breeding_(breeding) {}
 
@@ -36,10 +43,37 @@ void Availability::close(Closed& closed, const std::string& name, const std::str
                                    model ? "is not asked again" : "asks no more questions", why));
 }
 
+void Availability::answered(const std::string& model, bool nothing) {
+  failed_calls_.erase(model);
+  if (nothing)
+    ++nothing_[model];
+  else
+    nothing_.erase(model);
+}
+
+bool Availability::sends_nothing(const std::string& model) const {
+  const auto row = nothing_.find(model);
+  return row != nothing_.end() && row->second >= kWithoutText;
+}
+
+void Availability::question_repeated(const std::string& model, IndividualId twin) {
+  // A duplicate costs no evaluation, so without this limit a model that always sends the same kernel would be
+  // paid for it without end. More than the questions that are usually in flight, which know nothing of each
+  // other.
+  constexpr int kRepeated = 20;
+  Fruitless& row = fruitless_[model];
+  row.without_text = 0;
+  if (++row.repeated >= kRepeated)
+    close(
+        models_, model,
+        fmt::format("{} questions in a row led to kernels that were there before; the last one to #{} again",
+                    row.repeated, twin));
+}
+
 void Availability::question_given_up(const std::string& model, const GivenUp& end) {
   // Questions that are given up do not count as evaluations, so without this limit a model that never
-  // succeeds would be asked, and paid for, without end. One whose answers have no text needs other settings.
-  constexpr int kFruitless = 30, kWithoutText = 3;
+  // succeeds would be asked, and paid for, without end.
+  constexpr int kFruitless = 30;
   Fruitless& row = fruitless_[model];
   ++row.questions;
   row.without_text = end.nothing_came ? row.without_text + 1 : 0;

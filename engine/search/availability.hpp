@@ -21,10 +21,15 @@ class Availability {
   Availability(Recorder&, const Breeding&);
 
   void restrict(AskingLimits&) const;  // adds the closed models and operators
-  // A call of this model was answered.
-  void answered(const std::string& model) { failed_calls_.erase(model); }
+  // A call of this model was answered. `nothing`: the answer has no text and calls no tool.
+  void answered(const std::string& model, bool nothing = false);
+  // Whether so many answers of this model in a row had nothing that another try of a question is not worth
+  // its price.
+  bool sends_nothing(const std::string& model) const;
   // A question to this model led to a proposal or to directions.
   void question_succeeded(const std::string& model) { fruitless_.erase(model); }
+  // It led to a source with values that are those of an earlier individual.
+  void question_repeated(const std::string& model, IndividualId twin);
   // Its dialogue ended without a proposal or directions.
   void question_given_up(const std::string& model, const GivenUp&);
   // A call of this question failed, after all its attempts.
@@ -42,10 +47,11 @@ class Availability {
   Recorder& recorder_;
   const Breeding& breeding_;
   std::map<std::string, int> failed_calls_;  // consecutive, by model; for recordings, by model/operator
-  struct Fruitless {                         // consecutive questions that were given up
-    int questions = 0, without_text = 0;
+  struct Fruitless {                         // consecutive questions that led to nothing new
+    int questions = 0, without_text = 0, repeated = 0;
   };
   std::map<std::string, Fruitless> fruitless_;  // by model
+  std::map<std::string, int> nothing_;          // consecutive answers with nothing, by model
   Closed models_, operators_;
   std::optional<std::string> cap_spent_;
 };

@@ -59,7 +59,18 @@ void Comparisons::start() {
 void Comparisons::confirm(IndividualId id) {
   Confirm work;
   work.build = {{variant_of(id)}, everything_, Breadth::confirming, contenders_, breeding_.workloads()};
+  if (const IndividualId seed = first_seed(); seed != 0 && seed != id)
+    work.build.contenders.push_back(variant_of(seed));
   send(id, std::move(work));
+}
+
+IndividualId Comparisons::first_seed() const {
+  const Archive& archive = breeding_.archive();
+  for (IndividualId id = 1; id <= archive.size(); ++id) {
+    if (archive.origin(id) != Origin::seed || archive.state(id) == Member::State::rejected) continue;
+    return archive.state(id) == Member::State::measured ? id : 0;
+  }
+  return 0;
 }
 
 void Comparisons::duel(IndividualId id) {
@@ -137,6 +148,10 @@ Comparisons::Outcome Comparisons::returned(const JobPtr& job, Confirm& work) {
   request.stop_after = Stage::confirm;
   request.holdout = holdout_;
   request.exactness = true;
+  if (work.build.contenders.size() > contenders_.size()) {  // the first seed
+    if (compiled.back()) request.incumbent = std::move(*compiled.back());
+    compiled.pop_back();
+  }
   for (std::size_t i = 1; i < compiled.size(); ++i) {
     const std::string name = name_of_contender(i);
     if (compiled[i])

@@ -43,7 +43,9 @@ class Comparisons {
 
  private:
   VariantPtr variant_of(IndividualId) const;
+  // The first seed is timed beside it, so that the ratio to it is measured (ratio_to_seed in store/summary).
   void confirm(IndividualId);
+  IndividualId first_seed() const;  // 0: none was measured, or an earlier one is not judged yet
   void duel(IndividualId);
   void send(IndividualId, Job::Work);
   void measure(const JobPtr&);

@@ -16,9 +16,11 @@
 #include "engine/store/tool_results.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "operators/agent/agent_dialogue.hpp"
+#include "operators/llm/empty_answer.hpp"
 #include "operators/prompts/one_line.hpp"
 #include "operators/prompts/opening.hpp"
 #include "operators/registry.hpp"
+#include "operators/reply.hpp"
 #include "population/lineage.hpp"
 
 namespace cultivar {
@@ -206,7 +208,7 @@ Questions::Outcome Questions::answered(Ask& ask) {
     return {};
   }
   Dialogue& dialogue = dialogue_of(ask.question);
-  availability_.answered(dialogue.question.brief.model);
+  availability_.answered(dialogue.question.brief.model, says_nothing(result->answer));
   dialogue.exchanges.push_back(result->exchange);
   dialogue.model = result->model;
   dialogue.usd += result->usd;
@@ -229,6 +231,13 @@ IndividualId Questions::follow(std::int64_t number) {
       return admit(number, *proposal);
     }
     if (ChatRequest* next = std::get_if<ChatRequest>(&move)) {
+      if (says_nothing(dialogue.turns.back().answer) && availability_.sends_nothing(brief.model)) {
+        const std::string model = brief.model;
+        const GivenUp end = without_text(dialogue.turns.back());
+        give_up(number, end);
+        availability_.question_given_up(model, end);
+        return 0;
+      }
       send(number, std::move(*next));
       return 0;
     }
@@ -336,10 +345,14 @@ bool Questions::tell_similar_idea(std::int64_t question, const Proposal& proposa
 IndividualId Questions::admit(std::int64_t question, const Proposal& proposal) {
   const auto node = dialogues_.extract(question);
   const Dialogue& dialogue = *node.mapped();
-  availability_.question_succeeded(dialogue.question.brief.model);
   if (proposal.variant) sources_.keep(proposal.variant);
-  Individual child =
-      introduced(breeding_, proposal, sources_.variant(proposal.source, proposal.configuration));
+  const ParsedVariant variant = sources_.variant(proposal.source, proposal.configuration);
+  const auto twin = variant ? breeding_.twin_by_variant((*variant)->id) : std::nullopt;
+  if (twin)
+    availability_.question_repeated(dialogue.question.brief.model, *twin);
+  else
+    availability_.question_succeeded(dialogue.question.brief.model);
+  Individual child = introduced(breeding_, proposal, variant);
   child.descent.model = dialogue.model;
   child.descent.usd = dialogue.usd;
   child.descent.tokens = dialogue.tokens;

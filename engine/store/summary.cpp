@@ -4,6 +4,7 @@
 #include <SQLiteCpp/Database.h>
 
 #include <cmath>
+#include <limits>
 
 #include "engine/store/exchanges.hpp"
 #include "engine/store/heartbeat.hpp"
@@ -19,6 +20,22 @@
 namespace cultivar {
 
 using nlohmann::json;
+
+std::optional<SeedRatio> ratio_to_seed(const Record& record, IndividualId id) {
+  const auto seed = record.first_seed();
+  if (!seed || *seed == id) return std::nullopt;
+  if (const auto confirmed = record.confirmation(id); confirmed && !confirmed->workloads.empty()) {
+    double logs = 0.0;
+    for (const WorkloadResult& row : confirmed->workloads)
+      logs += row.incumbent_us > 0.0 && row.median_us > 0.0 ? std::log(row.incumbent_us / row.median_us)
+                                                            : std::numeric_limits<double>::quiet_NaN();
+    if (!std::isnan(logs)) return SeedRatio{std::exp(logs / double(confirmed->workloads.size())), true};
+  }
+  Standings standings(record);
+  const double own = standings.fitness(id), base = standings.fitness(*seed);
+  if (!(own > 0.0) || !(base > 0.0)) return std::nullopt;
+  return SeedRatio{own / base, false};
+}
 
 Summary summary_of(const Record& record) {
   SQLite::Database& db = record.database();
@@ -105,9 +122,10 @@ Summary summary_of(const Record& record) {
     b.measured = row->individual.fitness;
     if (const DuelResult* const duel = standings.duel(*id)) b.gain = std::expm1(duel->all.log_ratio);
     b.unit = meta(db, "unit");
-    if (const auto seed = record.first_seed()) {
-      const double base = standings.fitness(*seed);
-      if (base > 0) b.ratio_to_seed = b.fitness / base;
+    if (*id == record.first_seed()) b.ratio_to_seed = 1.0;
+    if (const auto found = ratio_to_seed(record, *id)) {
+      b.ratio_to_seed = found->ratio;
+      b.seed_beside = found->beside;
     }
     if (const auto confirmed = record.confirmation(*id)) {
       std::map<std::string, std::vector<double>> logs;
@@ -128,7 +146,8 @@ Summary summary_of(const Record& record) {
   return s;
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, id, fitness, measured, gain, unit, ratio_to_seed, ratios)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, id, fitness, measured, gain, unit, ratio_to_seed, seed_beside,
+                                   ratios)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
 CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, stop, lost, elapsed_s, evaluations, measured,

@@ -19,9 +19,20 @@ struct Best {
   std::string unit;
   double measured = 0.0;                 // its own measurement, before its duel
   std::optional<double> gain;            // ratio of its duel with the incumbent before it, minus 1
-  std::optional<double> ratio_to_seed;   // fitness over that of the first seed that was measured
+  std::optional<double> ratio_to_seed;   // its speed over that of the first seed that was measured
+  bool seed_beside = false;              // that ratio was measured side by side, in its confirmation
   std::map<std::string, double> ratios;  // contender -> geometric mean, interleaved, from its confirmation
 };
+
+// The speed of an individual over that of the first seed that was measured. `beside`: from its confirmation,
+// which timed both; otherwise by the fitness of the two in the search, which may follow from a chain of
+// duels.
+struct SeedRatio {
+  double ratio = 0.0;
+  bool beside = false;
+};
+// nullopt: it is that seed, or there is none.
+std::optional<SeedRatio> ratio_to_seed(const Record&, IndividualId);
 
 // Won its comparison, or is the first candidate: becomes the best when it is confirmed.
 struct Outstanding {

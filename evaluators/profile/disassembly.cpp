@@ -33,7 +33,7 @@ VectorRegister register_at(std::string_view text) {
 }  // namespace
 
 std::map<std::string, double> vector_use(std::string_view disassembly) {
-  double instructions = 0.0, stack = 0.0;
+  double instructions = 0.0, stack = 0.0, streamed = 0.0;
   std::map<int, double> by_width;
   std::map<int, std::set<int>> registers;
   while (!disassembly.empty()) {
@@ -44,6 +44,9 @@ std::map<std::string, double> vector_use(std::string_view disassembly) {
     if (colon == line.npos || line.find_first_not_of(" ") == line.npos) continue;
     const std::string_view text = line.substr(colon + 2);
     ++instructions;
+    const std::string_view mnemonic = text.substr(0, text.find_first_of(" \t"));
+    const bool loads = mnemonic.ends_with("movntdqa");
+    if (mnemonic.find("movnt") != mnemonic.npos && !loads) ++streamed;
     if (text.find("(%rsp") != text.npos && !text.starts_with("lea") && !text.starts_with("nop")) ++stack;
     int widest = 0;
     for (std::size_t at = text.find('%'); at != text.npos; at = text.find('%', at + 1)) {
@@ -56,6 +59,7 @@ std::map<std::string, double> vector_use(std::string_view disassembly) {
   }
   if (instructions == 0.0) return {};
   std::map<std::string, double> use{{"instructions", instructions}, {"stack_accesses", stack}};
+  if (streamed > 0.0) use["streamed_stores"] = streamed;
   use["widest_vector_bits"] = by_width.empty() ? 0.0 : by_width.rbegin()->first;
   use["vector_instructions"] = by_width.empty() ? 0.0 : by_width.rbegin()->second;
   use["vector_registers"] = static_cast<double>(registers[0].size());

@@ -14,8 +14,8 @@ namespace cultivar {
 
 // From the output of `objdump -d` in AT&T syntax (x86-64), over all functions: instructions,
 // widest_vector_bits, vector_instructions (on the widest registers), vector_registers (distinct ones),
-// stack_accesses (loads and stores relative to the stack pointer: spilled registers and local arrays). Empty
-// if it contains no known instruction.
+// stack_accesses (loads and stores relative to the stack pointer: spilled registers and local arrays), and,
+// if there are any, streamed_stores (that bypass the caches). Empty if it contains no known instruction.
 std::map<std::string, double> vector_use(std::string_view disassembly);
 
 // The output of this machine's objdump -d for a shared object's code, with more options. An Error gives the

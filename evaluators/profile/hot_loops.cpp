@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <tuple>
 
@@ -103,11 +104,21 @@ struct Span {
   std::size_t begin = 0, end = 0;  // of instructions, both inclusive
 };
 
-HotLoop loop_of(const std::vector<Instruction>& code, Span span, std::string_view function) {
+bool contains(const Span& outer, const Span& inner) {
+  return outer.begin <= inner.begin && inner.end <= outer.end &&
+         (inner.begin != outer.begin || inner.end != outer.end);
+}
+
+// Without the instructions of the loops inside it.
+HotLoop loop_of(const std::vector<Instruction>& code, Span span, const std::vector<Span>& inside,
+                std::string_view function) {
   HotLoop loop;
   loop.function = function;
   std::string_view file;
   for (std::size_t i = span.begin; i <= span.end; ++i) {
+    const auto inner =
+        std::ranges::find_if(inside, [i](const Span& one) { return one.begin <= i && i <= one.end; });
+    if (inner != inside.end()) continue;
     const Instruction& instruction = code[i];
     count(instruction, loop);
     if (instruction.place.line > 0) {
@@ -118,7 +129,7 @@ HotLoop loop_of(const std::vector<Instruction>& code, Span span, std::string_vie
         loop.last_line = std::max(loop.last_line, instruction.place.line);
       }
     }
-    if (i - span.begin < most_code)
+    if (loop.code.size() < most_code)
       loop.code.push_back({instruction.place.line, std::string(instruction.text)});
   }
   if (file != source_name) loop.file = file;
@@ -140,23 +151,44 @@ std::vector<HotLoop> loops_in(const std::vector<Instruction>& code, std::string_
     else
       known->end = std::max(known->end, i);
   }
+  // A loop around others is one of them if it has more multiply-adds of its own: those of unrolled loops,
+  // beside loops that prepare a mask.
   std::vector<HotLoop> loops;
   for (const Span& span : spans) {
-    bool innermost = true;
+    std::vector<Span> inside;
     int depth = 0;
-    const auto contains = [](const Span& outer, const Span& inner) {
-      return outer.begin <= inner.begin && inner.end <= outer.end &&
-             (inner.begin != outer.begin || inner.end != outer.end);
-    };
     for (const Span& other : spans) {
-      if (contains(span, other)) innermost = false;
+      if (contains(span, other)) inside.push_back(other);
       if (contains(other, span)) ++depth;
     }
-    if (!innermost) continue;
-    loops.push_back(loop_of(code, span, function));
-    loops.back().depth = depth;
+    HotLoop loop = loop_of(code, span, inside, function);
+    int fused = 0;  // most of a loop inside
+    for (const Span& inner : inside) fused = std::max(fused, loop_of(code, inner, {}, function).fused);
+    if (!inside.empty() && loop.fused <= fused) continue;
+    loop.depth = depth + (inside.empty() ? 0 : 1);
+    loops.push_back(std::move(loop));
   }
   return loops;
+}
+
+// A loop that calls a function of the variant with loops of its own is around these.
+void move_into_functions(std::vector<HotLoop>& loops) {
+  constexpr int kNested = 4;  // calls
+  const auto called_by = [](const std::string& function) {
+    return [&function](const HotLoop& loop) {
+      return loop.function != function && std::ranges::find(loop.calls, function) != loop.calls.end();
+    };
+  };
+  std::map<std::string, int> around;  // loops, by function
+  for (const HotLoop& loop : loops) around[loop.function] = 0;
+  for (int i = 0; i < kNested; ++i)
+    for (auto& [function, depth] : around)
+      for (const HotLoop& loop : loops)
+        if (called_by(function)(loop)) depth = std::max(depth, around[loop.function] + loop.depth + 1);
+  std::erase_if(loops, [&](const HotLoop& loop) {
+    return std::ranges::any_of(around, [&](const auto& row) { return called_by(row.first)(loop); });
+  });
+  for (HotLoop& loop : loops) loop.depth += around[loop.function];
 }
 
 }  // namespace
@@ -198,6 +230,7 @@ std::vector<HotLoop> hot_loops(std::string_view listing, const std::vector<std::
     code.push_back(instruction);
   }
   end_function();
+  move_into_functions(loops);
   std::ranges::stable_sort(loops, std::ranges::greater(), [](const HotLoop& loop) {
     return std::tuple(std::ranges::count_if(loop.calls, std::not_fn(moves_blocks)),
                       loop.depth + (loop.fused > 0 ? 1 : 0), loop.fused, loop.instructions);

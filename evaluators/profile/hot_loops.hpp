@@ -13,9 +13,10 @@
 namespace cultivar {
 
 // Of the output of `objdump -d -l --inlines` for x86-64. `files`: the names of the variant's own files; code
-// of other files (intrinsics) counts for the line that it was inlined into. Most likely
-// to take the time first: those that call functions, then those inside the most other loops (with
-// multiply-adds: as if inside one more), then those with the most multiply-adds; at most `most`.
+// of other files (intrinsics) counts for the line that it was inlined into. A loop around others is one of
+// them if most multiply-adds are its own; one that calls a function with loops is none. Most likely to take
+// the time first: those that call functions, then those inside the most other loops (with multiply-adds: as
+// if inside one more), then those with the most multiply-adds; at most `most`.
 std::vector<HotLoop> hot_loops(std::string_view listing, const std::vector<std::string>& files,
                                std::size_t most = 6);
 // The same for a shared object that was compiled with -g1.

@@ -42,6 +42,7 @@ Note parse_note(const std::string& text, const fs::path& file) {
   note.tasks = list("tasks");
   note.architectures = list("architectures");
   note.intensity = list("intensity");
+  note.unless = list("unless");
   for (const std::string& each : note.intensity)
     if (each != "low" && each != "medium" && each != "high")
       throw InputError(fmt::format("{}: intensity: '{}' is none of low, medium, high", file.string(), each));
@@ -71,6 +72,9 @@ bool applies(const Note& note, const NoteQuery& situation) {
   };
   return (note.targets.empty() || contains(note.targets, situation.target)) &&
          (note.tasks.empty() || contains(note.tasks, situation.task)) &&
+         std::none_of(
+             note.unless.begin(), note.unless.end(),
+             [&](const std::string& word) { return situation.source.find(word) != std::string::npos; }) &&
          allows(note.architectures, situation.architecture) && allows(note.intensity, situation.intensity);
 }
 

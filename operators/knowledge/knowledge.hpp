@@ -6,6 +6,7 @@
 //   bottlenecks: [...]       kinds of findings of a profile ("tensor_pipe", "stall_long_scoreboard")
 //   warnings: [...]          optional: parts of compiler messages that it explains
 //   targets, tasks, architectures: [...]   optional: where it applies; everywhere if omitted
+//   unless: [...]            optional: words of a source that does already what the note advises
 //   intensity: [low, medium, high]         optional: for tasks of this arithmetic intensity (see below)
 #pragma once
 
@@ -18,7 +19,7 @@ namespace cultivar {
 struct Note {
   std::string name;  // the file's name without .md
   std::string title, body;
-  std::vector<std::string> bottlenecks, warnings, targets, tasks, architectures, intensity;
+  std::vector<std::string> bottlenecks, warnings, targets, tasks, architectures, intensity, unless;
 };
 
 // All *.md files of the folders except README.md, by name; a later folder's note replaces an earlier one with
@@ -34,6 +35,7 @@ struct NoteQuery {
   std::vector<std::string> bottlenecks;  // most important first
   std::string compiler_output;
   std::string intensity;  // "low", "medium", "high"; empty: unknown, then no note is excluded by it
+  std::string source = {};  // of the kernel
 };
 
 // The class of a task that does so many operations for each byte that it must move: low below 8 (row kernels,

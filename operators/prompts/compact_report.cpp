@@ -16,12 +16,10 @@ namespace {
 
 // The innermost loops of the machine code, and the code of the first.
 std::string loops_words(const std::vector<HotLoop>& loops) {
-  constexpr std::size_t kLoops = 4, kCode = 24;
-  std::string text =
-      "Innermost loops of the machine code, those that call functions first, then those inside the most "
-      "other loops:\n";
+  constexpr std::size_t kLoops = 3, kCode = 12;
+  std::string text = "Innermost loops of the machine code, the likeliest to take the time first:\n";
   for (std::size_t i = 0; i < std::min(kLoops, loops.size()); ++i) text += words_of(loops[i]) + "\n";
-  text += "The first one, with the source line of each instruction:\n";
+  text += "The first one, with its source lines:\n";
   const std::vector<CodeLine>& code = loops.front().code;
   for (std::size_t i = 0; i < std::min(kCode, code.size()); ++i)
     text += fmt::format("{:>5}  {}\n", code[i].line == 0 ? std::string() : std::to_string(code[i].line),

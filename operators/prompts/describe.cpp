@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "evaluators/judge/drawn_shapes.hpp"
@@ -37,11 +38,9 @@ std::string arithmetic_words(const Facts& facts, const Ceilings& seen) {
   const auto cores = facts.find("num_cores");
   if (seen.flops <= 0 || cores == facts.end() || !(cores->second > 0)) return {};
   return fmt::format(
-      "The GFLOPS were measured with independent multiply-adds on full vectors in registers ({:.4g} per "
-      "core; "
-      "with bf16 if the processor multiplies bf16 faster than f32). Multiply-adds and loads per cycle are "
-      "not "
-      "known; a loop that loads an operand for each multiply-add is slower.\n",
+      "The GFLOPS are of independent multiply-adds on full vectors in registers ({:.4g} per core; with bf16 "
+      "if "
+      "that is faster than f32); a loop that loads an operand for each is slower.\n",
       seen.flops * 1e-9 / cores->second);
 }
 
@@ -69,7 +68,7 @@ std::string fill_words(const Fill& fill) {
   const std::string along = fill.axis < 0 ? "the last axis" : fmt::format("axis {}", fill.axis);
   switch (fill.kind) {
     case Fill::Kind::normal:
-      return fmt::format("normal, mean {}, standard deviation {}", a, b);
+      return fmt::format("N({}, {})", a, b);
     case Fill::Kind::uniform:
       return fmt::format("uniform from {} to {}", a, b);
     case Fill::Kind::constant:
@@ -78,17 +77,15 @@ std::string fill_words(const Fill& fill) {
       return fmt::format("magnitudes from {:.3g} to {:.3g}, either sign", fill.a * std::exp(-fill.b),
                          fill.a * std::exp(fill.b));
     case Fill::Kind::rising:
-      return fmt::format("from 0 to {} along {}, plus {} times normal", a, along, b);
+      return fmt::format("0 to {} along {}, plus {} N", a, along, b);
     case Fill::Kind::one_hot:
       return fmt::format("{} at one position along {}, {} elsewhere", b, along, a);
     case Fill::Kind::outliers:
-      return fmt::format("{} times normal, but {} times as large on one line along {} in a hundred", a, b,
-                         along);
+      return fmt::format("{} N, {} times as large on one line along {} in a hundred", a, b, along);
     case Fill::Kind::hot:
-      return fmt::format("{} times normal, but {} times as large at one index along {}", a, b, along);
+      return fmt::format("{} N, {} times as large at one index along {}", a, b, along);
     case Fill::Kind::same_rows:
-      return fmt::format("one row, normal with mean {} and standard deviation {}, repeated along {}", a, b,
-                         along);
+      return fmt::format("one row of N({}, {}), repeated along {}", a, b, along);
     case Fill::Kind::integers:
       return b == "1" && a == "0" ? std::string("every element 0")
                                   : fmt::format("whole numbers from {} up to, but not including, {}", a, b);
@@ -106,10 +103,11 @@ std::string stress_words(const Task& task) {
   std::string words;
   for (const TensorSpec& tensor : task.tensors)
     if (tensor.role == Role::input && !is_whole(tensor.fill.kind))  // those are described above
-      words += fmt::format("{}{} {}", words.empty() ? "\nInputs: " : "; ", tensor.name,
-                           task.is_derived(tensor.name)
-                               ? fmt::format("computed from {}", fmt::join(task.derived->from, ", "))
-                               : fill_words(tensor.fill));
+      words += fmt::format(
+          "{}{} {}", words.empty() ? "\nInputs (N: normal, mean and standard deviation): " : "; ",
+          tensor.name,
+          task.is_derived(tensor.name) ? fmt::format("computed from {}", fmt::join(task.derived->from, ", "))
+                                       : fill_words(tensor.fill));
   if (!words.empty()) words += ".\n";
   if (!task.stress.empty()) words += "It is also checked on these stress inputs:\n";
   for (const StressCase& one : task.stress) {
@@ -203,6 +201,40 @@ bool left_out(const Parameter& p, const std::vector<Workload>& workloads) {
   return p.optional && std::ranges::all_of(workloads, [&](const Workload& w) { return left_out(p, w); });
 }
 
+bool is_left_out(const Task& task, const std::vector<Workload>& workloads, const std::string& name) {
+  const auto p = std::ranges::find(task.parameters, name, &Parameter::name);
+  return p != task.parameters.end() && left_out(*p, workloads);
+}
+
+std::set<std::string> names_in_shapes(const Task& task) {
+  std::set<std::string> names;
+  for (const TensorSpec& t : task.tensors)
+    for (const std::string& extent : t.shape)
+      for (const auto& [name, expression] : task.let)
+        if (extent.find(name) != std::string::npos) names.insert(name);
+  return names;
+}
+
+// ": B 1 to 3, D 64, 128 or 256": what each dimension is in these shapes.
+std::string extents_of(const Task& task, const std::vector<Workload>& shapes) {
+  constexpr std::size_t kNamed = 3;
+  std::string words;
+  for (const Dimension& d : task.dimensions) {
+    std::set<double> values;
+    for (const Workload& w : shapes)
+      if (const auto value = w.values.find(d.name); value != w.values.end()) values.insert(value->second);
+    if (values.empty()) continue;
+    std::string said;
+    if (values.size() > kNamed)
+      said = fmt::format("{} to {}", number(*values.begin()), number(*values.rbegin()));
+    else
+      for (const double value : values)
+        said += (said.empty() ? "" : value == *values.rbegin() ? " or " : ", ") + number(value);
+    words += fmt::format("{}{} {}", words.empty() ? ": " : ", ", d.name, said);
+  }
+  return words;
+}
+
 // What the parameters of such a shape may be.
 std::string drawn_parameters(const Task& task, const std::vector<Workload>& timed) {
   std::vector<std::string> all;
@@ -282,18 +314,14 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
             ? fmt::format("- {} ({}): not used here; a kernel need not name it\n", p.name, name_of(p.type))
             : fmt::format("- {} ({}): {}\n", p.name, p.flag ? "flag, 0 or 1" : name_of(p.type), p.about);
   for (const auto& [name, expression] : task.let)
-    words +=
-        fmt::format("{}let {} = {}\n", &name == &task.let.front().first ? "\n" : "", name, expression.text());
-  const auto known = [](const std::optional<Expression>& cost) { return cost ? cost->text() : "not known"; };
+    if (names_in_shapes(task).contains(name))
+      words += fmt::format("\nlet {} = {}\n", name, expression.text());
   const Cost::Report report = task.cost.report;
-  words += fmt::format(
-      "\nCost model: operations {}; bytes {}. A variant is ranked by its {} at the median time, geometric "
-      "mean "
-      "over the workloads.\n",
-      known(task.cost.flops), known(task.cost.bytes),
-      report == Cost::Report::bytes  ? "GB/s"
-      : report == Cost::Report::time ? "runs per second"
-                                     : "operations per second");
+  words +=
+      fmt::format("\nA variant is ranked by its {} at the median time, geometric mean over the workloads.\n",
+                  report == Cost::Report::bytes  ? "GB/s"
+                  : report == Cost::Report::time ? "runs per second"
+                                                 : "operations per second");
   words += fmt::format(
       "\nAn output is correct if its maximum and RMS error against the fp64 oracle are below {} times those "
       "of the legal roundings ({}), over the complete output and over each {} rows.\n",
@@ -308,22 +336,20 @@ std::string describe_task(const Task& task, const std::vector<Workload>& workloa
   words += "\nTimed workloads:\n";
   for (const Workload& w : workloads) {
     words += fmt::format("- {} ({}):", w.name, name_of(w.dtype));
-    for (const auto& [name, value] : w.values) words += fmt::format(" {}={}", name, number(value));
+    for (const auto& [name, value] : w.values)
+      if (!is_left_out(task, workloads, name)) words += fmt::format(" {}={}", name, number(value));
     words += fmt::format("; {:.4g} Gop, {:.4g} MB\n", task.flops(w) * 1e-9, task.bytes(w) * 1e-6);
   }
   if (workloads.empty()) return words;
-  constexpr std::size_t kMostShapes = 40;
-  std::vector<std::string> shapes;
+  std::vector<Workload> shapes;
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::edge})
     for (const Workload& w : check_shapes(task, stage, target))
       if (w.dtype == workloads.front().dtype && std::ranges::all_of(task.parameters, [&](const Parameter& p) {
             return !left_out(p, workloads) || left_out(p, w);
           }))
-        shapes.push_back(w.name);
-  words += fmt::format("\nIt is checked on {} further shapes{}: ", shapes.size(),
-                       shapes.size() > kMostShapes ? fmt::format(", for example these {}", kMostShapes) : "");
-  if (shapes.size() > kMostShapes) shapes.resize(kMostShapes);
-  return words + fmt::format("{}.\n{}", fmt::join(shapes, ", "), drawn_words(task, workloads, target));
+        shapes.push_back(w);
+  return words + fmt::format("\nIt is checked on {} further shapes{}.\n{}", shapes.size(),
+                             extents_of(task, shapes), drawn_words(task, workloads, target));
 }
 
 namespace {
@@ -376,14 +402,11 @@ std::string describe_device(const std::string& description, const Facts& facts, 
                         seen.cold.empty() ? "last-level" : "first-level");
   if (!most.empty()) {
     most.back() = '.';
-    words +=
-        "Measured peaks of the complete device (the roofline in tables; on a GPU with a launch, and with "
-        "inputs that come from memory, while outputs may stay in the cache):" +
-        most + "\n";
+    words += "Measured peaks of the complete device (the roofline in tables):" + most + "\n";
     if (!seen.cold.empty())
       words += fmt::format(
-          "Each timed run begins with cold caches, so the roofline in tables moves its bytes at what a copy "
-          "of as many reached then: {}.\n",
+          "Timed runs begin with cold caches: the roofline moves bytes at what a copy of as many reached "
+          "then, {}.\n",
           cold_rates_in_words(seen.cold));
     words += arithmetic_words(facts, seen);
   }

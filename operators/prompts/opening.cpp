@@ -3,13 +3,33 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <string_view>
 
 namespace cultivar {
 
 namespace {
 
-std::string system_text(const PromptContext& s, const PromptKit& kit, bool whole) {
+// The oracle in C++ repeats what the task states, and much of what it does is bookkeeping: it comes with the
+// evidence of a wrong result. One in Python is the user's own function.
+std::string oracle_for_everyone(const Task& task) {
+  return task.reference.extension() == ".cpp" ? std::string() : describe_oracle(task);
+}
+
+// Whether the manifest at the top of one of these texts shows how everything is written that a manifest
+// usually has.
+bool shows_format(const std::vector<Piece>& pieces) {
+  return std::ranges::any_of(pieces, [](const Piece& piece) {
+    const std::size_t end = piece.text.find("---*/");
+    if (piece.rank != 0 || end == std::string::npos) return false;
+    const std::string_view manifest = std::string_view(piece.text).substr(0, end);
+    constexpr std::array kKeys{"\ntunables:", "\nspecialize:", "\nlet:", "\nlaunch:"};
+    return std::ranges::all_of(kKeys, [&](const char* key) { return manifest.find(key) != manifest.npos; });
+  });
+}
+
+std::string system_text(const PromptContext& s, const PromptKit& kit, bool whole, bool by_example = false) {
   if (!whole)
     return kit.named("system_brief")
         .render({{"format", kit.piece("format_brief"), 0},
@@ -18,11 +38,12 @@ std::string system_text(const PromptContext& s, const PromptKit& kit, bool whole
                 kit.options().prompt_tokens)
         .text;
   return kit.named("system")
-      .render({{"format", kit.format_of(usual_language(s.target)), 0},
-               {"task", describe_task(s.task, s.workloads, s.target, false), 0},
-               {"oracle", describe_oracle(s.task), 0},
-               {"device", describe_device(s.device, s.facts, s.seen), 0}},
-              kit.options().prompt_tokens)
+      .render(
+          {{"format", by_example ? kit.piece("format_brief") : kit.format_of(usual_language(s.target)), 0},
+           {"task", describe_task(s.task, s.workloads, s.target, false), 0},
+           {"oracle", oracle_for_everyone(s.task), 0},
+           {"device", describe_device(s.device, s.facts, s.seen), 0}},
+          kit.options().prompt_tokens)
       .text;
 }
 
@@ -40,7 +61,8 @@ ChatRequest opening(const PromptTemplate& page, std::vector<Piece> pieces, const
   // Without optional pieces, the complete system text must leave room for the question's subject.
   std::vector<Piece> needed;
   std::ranges::copy_if(pieces, std::back_inserter(needed), [](const Piece& p) { return p.rank <= 4; });
-  std::string system = system_text(context, kit, true);
+  const bool by_example = context.target->on_host && shows_format(pieces);
+  std::string system = system_text(context, kit, true, by_example);
   if (page.render(needed, budget).tokens + estimated_tokens(system) > budget) {
     system = system_text(context, kit, false);
     budget = room_beside(page.render(needed, 0).tokens + estimated_tokens(system), budget);

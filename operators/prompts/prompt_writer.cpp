@@ -91,7 +91,19 @@ void PromptWriter::add_report() {
 std::optional<Finding> PromptWriter::limit() const {
   if (!reported_ || s_.archive.source_id(reported_of_) != s_.archive.source_id(subject_)) return std::nullopt;
   const Report report = explain(*reported_);
-  return report.findings.empty() ? std::nullopt : std::optional(report.findings.front());
+  for (const Finding& finding : report.findings)
+    if (finding.kind != "roofline" || !far_from_roofline()) return finding;
+  return std::nullopt;
+}
+
+bool PromptWriter::far_from_roofline() const {
+  constexpr double kFar = 0.7;
+  if (!evaluation_ || floors_us_.size() != s_.workloads.size()) return false;
+  for (std::size_t i = 0; i < s_.workloads.size(); ++i)
+    for (const WorkloadResult& row : evaluation_->workloads)
+      if (row.workload == reported_->workload && row.workload == s_.workloads[i].name && row.median_us > 0.0)
+        return floors_us_[i] / row.median_us < kFar;
+  return false;
 }
 
 void PromptWriter::add_answer() {
@@ -392,9 +404,13 @@ void PromptWriter::add_notes() {
         if (stall.share > 0.1) situation.bottlenecks.push_back("stall_" + stall.reason);
   }
   if (evaluation_) situation.compiler_output = evaluation_->diagnostics;
+  situation.source = s_.record_view.source(subject_);
+  constexpr std::size_t kMostBytes = 4000;  // of all but the first
+  std::size_t bytes = 0;
   int rank = 6;
   for (const Note* note : pick_notes(kit_.notes(), situation)) {
-    if (rank >= 10) break;
+    bytes += note->body.size();
+    if (rank >= 10 || (rank > 6 && bytes > kMostBytes)) break;
     add("notes", "## " + note->title + "\n\n" + note->body, rank++, "note " + note->name);
   }
 }

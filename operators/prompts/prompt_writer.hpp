@@ -77,6 +77,9 @@ class PromptWriter {
 
  private:
   std::string standing_word(IndividualId) const;
+  // Whether the table says that the profiled workload takes longer than at the roofline, whatever its
+  // profile, of another moment, says: a letter states one share of the peak.
+  bool far_from_roofline() const;
   std::string find_report();  // sets reported_; the introduction of another's profile
   std::vector<Reference> references(const Evaluation&) const;
   std::string causes(IndividualId, const Member&) const;

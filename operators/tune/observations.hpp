@@ -35,6 +35,8 @@ class Observations {
 
   std::size_t size() const { return log_cost_.size(); }
   std::size_t successes() const { return order_.size() + unordered_.size(); }
+  bool failed(std::size_t at) const { return std::isnan(log_cost_[at]); }
+  std::optional<std::uint32_t> number_of(const Point&) const;
   bool contains(const Point& point, std::size_t first = kAll) const;
   Point point(std::size_t i) const {
     const auto from = values_.begin() + static_cast<std::ptrdiff_t>(i * knobs_);
@@ -54,8 +56,6 @@ class Observations {
  private:
   static constexpr double kFailed = std::numeric_limits<double>::quiet_NaN();
 
-  bool failed(std::size_t at) const { return std::isnan(log_cost_[at]); }
-  std::optional<std::uint32_t> number_of(const Point&) const;
   bool cheaper(std::size_t a, std::size_t b) const;
   void order();
 

@@ -10,6 +10,7 @@
 #include "operators/tune/encoding.hpp"
 #include "operators/tune/forest.hpp"
 #include "operators/tune/gaussian_process.hpp"
+#include "operators/tune/lessons.hpp"
 #include "operators/tune/observations.hpp"
 #include "operators/tune/sampler.hpp"
 
@@ -46,6 +47,10 @@ constexpr std::size_t kSpare = 64;          // candidates, because some may be p
 constexpr std::size_t kRankingsPerFit = 8;  // of the hyperparameters
 constexpr int kFitSteps = 15;
 
+// Of so many proposals one may be of a point that the lessons avoid: what was learned too soon is found out.
+constexpr int kDoubt = 16;
+constexpr std::uint32_t kNone = 0xffffffff;
+
 }  // namespace
 
 class Tuner::Impl {
@@ -57,7 +62,9 @@ class Tuner::Impl {
         encoding_(space_.knobs),
         sampler_(space_),
         observations_(space_.knobs.size()),
-        process_(encoding_.features()) {
+        lessons_(space_),
+        process_(encoding_.features()),
+        ranking_lessons_(space_) {
     if (options_.initial <= 0) {
       int knobs = 0;
       for (const Knob& knob : space_.knobs) knobs += knob.values.size() > 1;
@@ -65,9 +72,13 @@ class Tuner::Impl {
     }
   }
 
-  void observe(const Point& point, std::optional<double> cost, bool learn) {
+  void observe(const Point& point, std::optional<double> cost, bool learn, const std::optional<Point>& twin) {
     require_on_grid(space_, point);
     const bool added = observations_.add(point, cost);
+    if (options_.avoids_refusals && added) {
+      twins_.push_back(twin ? observations_.number_of(*twin).value_or(kNone) : kNone);
+      note(lessons_, observations_.size() - 1);
+    }
     if (learn && added && static_cast<int>(observations_.size()) >= options_.initial && !ranks()) refine();
   }
 
@@ -77,7 +88,20 @@ class Tuner::Impl {
                   (0xd6e8feb86659fd93U * pending.size()));
     random.next();
     PointSet taken(pending.begin(), pending.end());
-    const Accept is_free = [&](const Point& p) { return !observations_.contains(p) && !taken.contains(p); };
+    const Accept is_new = [&](const Point& p) { return !observations_.contains(p) && !taken.contains(p); };
+    if (!options_.avoids_refusals || random.below(kDoubt) == 0) return propose(pending, random, is_new);
+    for (const Point& point : pending) taken.insert(lessons_.kernels().canonical(point));
+    const Accept is_news = [&](const Point& p) {
+      return is_new(p) && !lessons_.avoids(p) && !taken.contains(lessons_.kernels().canonical(p));
+    };
+    if (auto point = propose(pending, random, is_news)) return point;
+    return any_free(random, is_new);
+  }
+
+ private:
+  using Accept = std::function<bool(const Point&)>;
+
+  std::optional<Point> propose(std::span<const Point> pending, Random& random, const Accept& is_free) {
     if (static_cast<int>(observations_.size() + pending.size()) < options_.initial ||
         observations_.successes() < 2)
       return fill_space(pending, random, is_free);
@@ -91,8 +115,12 @@ class Tuner::Impl {
     return candidates[best_candidate(candidates, pending, random)];
   }
 
- private:
-  using Accept = std::function<bool(const Point&)>;
+  // Adds the observation with this number.
+  void note(Lessons& lessons, std::size_t at) const {
+    const std::uint32_t twin = twins_[at];
+    lessons.add(observations_.point(at), !observations_.failed(at),
+                twin == kNone ? std::nullopt : std::optional(observations_.point(twin)));
+  }
 
   std::size_t cap() const { return static_cast<std::size_t>(options_.training_cap); }
 
@@ -122,8 +150,15 @@ class Tuner::Impl {
     }
     Random random(seed_ ^ (0x9e3779b97f4a7c15U * (trained_ + 1)));
     random.next();
+    if (options_.avoids_refusals)
+      for (; noted_ < trained_; ++noted_) note(ranking_lessons_, noted_);
     const std::vector<Point> candidates = gather(
-        random, [&](const Point& p) { return !observations_.contains(p, trained_); }, trained_);
+        random,
+        [&](const Point& p) {
+          return !observations_.contains(p, trained_) &&
+                 !(options_.avoids_refusals && ranking_lessons_.avoids(p));
+        },
+        trained_);
     if (candidates.empty()) return;
     const MatrixXd train = encoding_.rows(set.points), x = encoding_.rows(candidates);
     const VectorXd success = success_probability(x, random, trained_);
@@ -359,7 +394,11 @@ class Tuner::Impl {
   Encoding encoding_;
   Sampler sampler_;
   Observations observations_;
+  std::vector<std::uint32_t> twins_;  // by observation: the one whose kernel it gave again, or kNone
+  Lessons lessons_;
   GaussianProcess process_;
+  Lessons ranking_lessons_;  // of the first trained_ observations
+  std::size_t noted_ = 0;    // how many it has
   std::vector<Point> ranking_;
   std::size_t trained_ = 0, ranked_with_ = 0;  // observations; 0: there is no ranking yet
   std::size_t fit_to_ = 0, fitted_to_ = 0;     // observations to which the process is, and was last, fitted
@@ -372,8 +411,9 @@ Tuner::~Tuner() = default;
 Tuner::Tuner(Tuner&&) noexcept = default;
 Tuner& Tuner::operator=(Tuner&&) noexcept = default;
 
-void Tuner::observe(const Point& point, std::optional<double> cost, bool learn) {
-  impl_->observe(point, cost, learn);
+void Tuner::observe(const Point& point, std::optional<double> cost, bool learn,
+                    const std::optional<Point>& twin) {
+  impl_->observe(point, cost, learn, twin);
 }
 std::optional<Point> Tuner::propose(std::span<const Point> pending) {
   return impl_->propose(pending);

@@ -20,6 +20,9 @@ struct TunerOptions {
   // observations, the more. Without, the surrogates are trained for each proposal, as for records of rules 3
   // and before.
   bool rankings = true;
+  // Learn which points give a known kernel again or fail, and seldom propose them (Lessons). Without, as for
+  // records of rules 8 and before.
+  bool avoids_refusals = true;
 };
 
 // Bayesian optimization of a finite, constrained space; README.md describes the method. A proposal is a
@@ -35,8 +38,10 @@ class Tuner {
   // cost > 0, lower is better; nullopt, or a cost that is not finite and positive: the point failed.
   // Observing a point again replaces its cost. Throws std::invalid_argument for a point that is not on the
   // grid. `learn` false: the observation is stored, but the surrogate is not refitted; use it for all but the
-  // last observations of a long history, because each fit takes milliseconds.
-  void observe(const Point& point, std::optional<double> cost, bool learn = true);
+  // last observations of a long history, because each fit takes milliseconds. `twin`: the point observed
+  // before whose kernel this one gave again, with that one's cost.
+  void observe(const Point& point, std::optional<double> cost, bool learn = true,
+               const std::optional<Point>& twin = std::nullopt);
 
   // A feasible point that is neither observed nor pending. nullopt if none is left or, in a space too large
   // to enumerate, if sampling found none.

@@ -3,7 +3,10 @@
 // or gzip JSON).
 //   bench-tune-spaces [--seeds 30] [--first-seed 1] [--evaluations 200] [--threads 2] [--set name=value]
 //   [--scale] FILE...
-// A failed configuration counts as an evaluation; only recorded configurations are feasible.
+// A failed configuration counts as an evaluation; only recorded configurations are feasible. Configurations
+// with the same `kernel` (a text) are one kernel: the first one that is proposed is measured, the others are
+// told as its duplicates. "refused" is the share of the proposals that failed or were duplicates, of each 100
+// in turn.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -33,6 +36,7 @@ struct Recorded {
   std::string name;
   cultivar::Space space;
   std::unordered_map<Point, std::optional<double>, cultivar::PointHash> costs;
+  std::unordered_map<Point, std::string, cultivar::PointHash> kernels;  // where it is known
   double optimum = std::numeric_limits<double>::infinity();
 };
 
@@ -85,6 +89,7 @@ Recorded load(const std::string& path) {
       recorded.optimum = std::min(recorded.optimum, *cost);
     }
     recorded.costs[point] = cost;
+    if (record.contains("kernel")) recorded.kernels[point] = record.at("kernel");
   }
   recorded.space.feasible = [&costs = recorded.costs](std::span<const int> p) {
     return costs.contains(Point(p.begin(), p.end()));
@@ -111,6 +116,7 @@ double processor_ms() {
 struct Race {
   std::vector<double> best;  // after each evaluation
   std::vector<double> proposal_ms;
+  std::vector<int> failed, repeated;  // in each 100 evaluations
 };
 
 Race run(const Recorded& recorded, std::uint64_t seed, int evaluations,
@@ -121,13 +127,21 @@ Race run(const Recorded& recorded, std::uint64_t seed, int evaluations,
   };
   cultivar::Tuner tuner(std::move(space), seed, options);
   Race race;
+  std::unordered_map<std::string, Point> met;  // kernels
   double best = std::numeric_limits<double>::infinity();
   for (int e = 0; e < evaluations; ++e) {
     const auto start = Clock::now();
     const auto point = tuner.propose();
     if (!point) break;
     const auto cost = recorded.costs.at(*point);
-    tuner.observe(*point, cost);
+    std::optional<Point> twin;
+    if (const auto kernel = recorded.kernels.find(*point); cost && kernel != recorded.kernels.end())
+      if (const auto [first, fresh] = met.try_emplace(kernel->second, *point); !fresh) twin = first->second;
+    tuner.observe(*point, cost, true, twin);
+    race.failed.resize(static_cast<std::size_t>(e / 100 + 1));
+    race.repeated.resize(race.failed.size());
+    race.failed.back() += !cost;
+    race.repeated.back() += twin.has_value();
     race.proposal_ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
     if (cost) best = std::min(best, *cost);
     race.best.push_back(best / recorded.optimum);
@@ -202,6 +216,8 @@ int main(int argc, char** argv) try {
         options.trees = int(value);
       else if (name == "rankings")
         options.rankings = value != 0;
+      else if (name == "avoids_refusals")
+        options.avoids_refusals = value != 0;
       else
         throw std::runtime_error("no option " + name);
     } else
@@ -237,6 +253,17 @@ int main(int argc, char** argv) try {
                   quantile(ratios, 0.75));
     }
     std::printf("  %.1f ms\n", quantile(ms, 0.5));
+    for (std::size_t part = 0; part * 100 < static_cast<std::size_t>(evaluations); ++part) {
+      double failed = 0, repeated = 0, most = 0;
+      for (const Race& race : races) {
+        if (part >= race.failed.size()) continue;
+        failed += race.failed[part];
+        repeated += race.repeated[part];
+        most = std::max(most, double(race.failed[part] + race.repeated[part]));
+      }
+      std::printf("  proposals %zu to %zu: %.1f %% failed, %.1f %% duplicates; the worst seed %.0f of 100\n",
+                  100 * part + 1, 100 * part + 100, failed / seeds, repeated / seeds, most);
+    }
     std::fflush(stdout);
   }
   if (!paths.empty()) {

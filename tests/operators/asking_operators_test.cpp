@@ -179,6 +179,45 @@ BOOST_AUTO_TEST_CASE(crossover_rather_takes_a_partner_that_is_not_shown_to_be_sl
   BOOST_TEST((parents() == std::vector<IndividualId>{a, b}));  // one workload says nothing of the others
 }
 
+BOOST_AUTO_TEST_CASE(crossover_asks_only_of_a_pair_that_duels_show_to_differ) {
+  const IndividualId a = add("a", "seed"), b = add("b", "seed");
+  for (const IndividualId id : {a, b}) archive.judge(id, true, 4.0 - 0.1 * static_cast<double>(id));
+  OperatorContext s = around({a, b});
+  s.frugal = true;
+  BOOST_TEST(!Crossover().plan(s, stream).has_value());  // one measurement of each shows nothing
+  const SpeedRatio slower{-0.2, -0.3, -0.1}, faster{0.1, 0.05, 0.15}, open{0.01, -0.1, 0.12};
+  archive.settle(b, 3.0, {a, Verdict::undecided, open, {open, open}});
+  BOOST_TEST(!Crossover().plan(s, stream).has_value());
+  archive.settle(b, 3.0, {a, Verdict::worse, slower, {slower, slower}});
+  BOOST_TEST(!Crossover().plan(s, stream).has_value());  // b has no speed to give
+  archive.settle(b, 3.0, {a, Verdict::worse, slower, {slower, faster}});
+  const auto brief = Crossover().plan(s, stream);
+  BOOST_REQUIRE(brief);
+  BOOST_TEST((brief->parents == std::vector<IndividualId>{a, b}));
+}
+
+BOOST_AUTO_TEST_CASE(nothing_far_behind_is_criticised_or_repaired) {
+  CritiqueRepair repair(2);
+  const IndividualId slow = add("a", "seed"), fast = add("b", "seed");
+  archive.judge(slow, true, 4.0);
+  archive.judge(fast, true, 9.0);
+  const IndividualId of_slow = add("c", "mutate", {slow}), of_fast = add("d", "mutate", {fast});
+  for (const IndividualId id : {of_fast, of_slow}) {
+    archive.judge(id, false, 0.0);
+    repair.observe(id, archive);
+  }
+  OperatorContext s = around({slow});
+  BOOST_TEST(repair.plan(s, stream)->parents.front() == of_slow);  // as records of earlier rules have it
+  s.frugal = true;
+  auto brief = repair.plan(s, stream);
+  BOOST_REQUIRE(brief);
+  BOOST_TEST(brief->parents.front() == of_fast);
+  repair.asked(*brief, archive);
+  BOOST_TEST(!repair.plan(s, stream).has_value());
+  s.parents = {fast};
+  BOOST_TEST(repair.plan(s, stream)->parents.front() == fast);
+}
+
 BOOST_AUTO_TEST_CASE(failures_are_repaired_newest_first_for_as_many_rounds_as_allowed) {
   CritiqueRepair repair(2);
   const IndividualId seed = add("a", "seed");

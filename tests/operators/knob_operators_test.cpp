@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operators that search without a model, on the knobs of a softmax source.
 #include <boost/test/unit_test.hpp>
+#include <map>
 #include <set>
 
 #include "operators/crossover_knobs.hpp"
@@ -162,6 +163,43 @@ BOOST_AUTO_TEST_CASE(a_child_has_values_of_both_parents_and_keeps_the_constraint
     children.insert(child->configuration);
   }
   BOOST_TEST(children.size() >= 4);
+}
+
+// B makes no difference: a source whose kernels are the same for all of its values.
+BOOST_AUTO_TEST_CASE(values_that_gave_the_same_kernel_are_not_tried_again) {
+  PromptContext context;
+  TuneOperator tune(1);
+  CrossoverKnobs crossover;
+  RandomStream stream = stream_of(1, "test", 0);
+  std::map<std::int64_t, IndividualId> kernels;  // by A and L
+  const auto observe = [&](IndividualId id) {
+    const Configuration& c = context.archive.member(id).configuration;
+    const bool x = std::get<std::string>(c.find("L")->second) == "x";
+    const auto [first, fresh] = kernels.try_emplace(2 * number(c, "A") + (x ? 1 : 0), id);
+    context.archive.judge(id, true, static_cast<double>(number(c, "A")), fresh ? 0 : first->second);
+    tune.observe(id, context.archive);
+    crossover.observe(id, context.archive);
+    return fresh;
+  };
+  const IndividualId seed = context.add(kFirst, {});
+  BOOST_TEST(observe(seed));
+  int repeated = 0;
+  for (int i = 0; i < 16; ++i) {
+    const auto proposal = tune.propose(context.around({seed}), stream);
+    BOOST_REQUIRE(proposal);
+    repeated += observe(context.add(proposal->source, proposal->configuration)) ? 0 : 1;
+  }
+  BOOST_TEST(kernels.size() == 10U);  // 5 values of A, two of L
+  BOOST_TEST(repeated <= 8);
+  // Of these two, B alone is left to mix.
+  const IndividualId one = kernels.at(2 * 4 + 1), other = kernels.at(2 * 4);
+  Configuration twin = context.archive.member(one).configuration;
+  twin.insert_or_assign("B", number(twin, "B") == 1 ? std::int64_t{2} : std::int64_t{1});
+  const IndividualId again = context.add(kFirst, twin);
+  (void)observe(again);
+  BOOST_TEST(!crossover.propose(context.around({one, again}), stream));
+  BOOST_TEST(CrossoverKnobs(false).propose(context.around({one, again}), stream).has_value());
+  BOOST_TEST(!crossover.propose(context.around({one, other}), stream));  // both are known
 }
 
 BOOST_AUTO_TEST_CASE(parents_of_different_sources_mix_what_they_share) {

@@ -38,6 +38,7 @@ struct Planner {
   MemoryChronicle record_view{task};
   PromptKit kit{{.resamples = 2}};
   PlanOperator plan;
+  bool frugal = false;
   RandomStream stream = stream_of(1, "test", 0);
   std::function<std::string(const std::string&)> source_of = [](const std::string&) { return std::string(); };
   std::vector<Turn> turns{1};
@@ -49,7 +50,9 @@ struct Planner {
     return id;
   }
   std::optional<Brief> planned() {
-    return plan.plan({task, workloads, facts, record_view.archive, source_of, 0, {}}, stream);
+    OperatorContext context{task, workloads, facts, record_view.archive, source_of, 0, {}};
+    context.frugal = frugal;
+    return plan.plan(context, stream);
   }
   Move after(const std::string& text, StopReason stop = StopReason::end) {
     Brief brief;
@@ -85,6 +88,18 @@ BOOST_AUTO_TEST_CASE(it_asks_about_the_fittest_and_again_after_six_new_sources) 
     add("source " + std::to_string(i), "mutate", {best}, rejection(Stage::compile, "error", ""));
   }
   BOOST_TEST(planned().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_first_plan_waits_for_two_answers) {
+  Planner p;
+  p.frugal = true;
+  const IndividualId seed = p.add("a", "seed", {}, measured(1.0));
+  BOOST_TEST(!p.planned());
+  (void)p.add("b", "mutate", {seed}, measured(9.0));
+  BOOST_TEST(!p.planned());
+  const IndividualId best = p.add("c", "mutate", {seed}, measured(10.0));
+  BOOST_REQUIRE(p.planned());
+  BOOST_TEST(p.planned()->parents.front() == best);
 }
 
 BOOST_AUTO_TEST_CASE(its_prompt_has_the_kernel_the_profile_and_the_trajectory) {

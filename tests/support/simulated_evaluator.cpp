@@ -143,7 +143,7 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int device, const EvaluateRequ
     result.value = evaluation.fitness;
     result.unit = evaluation.unit;
     for (const auto& [name, contender] : request.contenders) result.ratios[name] = evaluation.fitness / 5.0;
-    if (request.incumbent && shared)
+    if (request.incumbent && (shared || confirming))
       result.incumbent_us = 1e3 / (pace * true_fitness(request.incumbent->variant));
     evaluation.workloads.push_back(std::move(result));
   }

@@ -12,6 +12,7 @@
 #include "engine/store/askings.hpp"
 #include "engine/store/record_view.hpp"
 #include "evaluators/system/files.hpp"
+#include "support/contains.hpp"
 #include "support/scripted_run.hpp"
 #include "support/search_parts.hpp"
 
@@ -241,6 +242,34 @@ BOOST_AUTO_TEST_CASE(a_model_whose_answers_have_no_text_is_closed_after_three_qu
   availability.question_given_up("m", nothing);
   availability.restrict(room);
   BOOST_TEST(room.closed.contains("m"));
+}
+
+BOOST_AUTO_TEST_CASE(a_model_that_sends_blank_answers_to_eight_questions_at_once_is_paid_for_ten) {
+  ChatServer server([](const SeenRequest&) { return say("\n\n"); });
+  Parts parts(server.url());
+  for (int i = 0; i < 8; ++i) parts.ask();
+  parts.work();
+  // The first two are asked again before the third answer shows that it is not by chance.
+  BOOST_TEST(parts.questions.results_received() == 10);
+  BOOST_TEST(parts.events("unanswered").size() == 8U);
+  BOOST_TEST(parts.questions.room()->closed.contains("m"));
+  for (const GivenUpQuestion& end : newest_given_up(parts.writer.record(), 8))
+    BOOST_TEST(contains(end.reason, "nothing but white space as text; raise asking.output_tokens"),
+               end.reason);
+}
+
+BOOST_AUTO_TEST_CASE(a_model_that_sends_the_same_kernel_for_ever_is_closed_after_twenty_questions) {
+  ChatServer server(renamer());
+  Parts parts(server.url());
+  int asked = 0;
+  for (; asked < 50 && !parts.questions.room()->closed.contains("m"); ++asked) {
+    parts.ask();
+    parts.work();
+  }
+  BOOST_TEST(asked >= 21);  // the first one is new, and so is the first one of another parent
+  BOOST_TEST(asked <= 41);
+  const std::string why = parts.questions.availability().why_no_model_left();
+  BOOST_TEST(contains(why, "20 questions in a row led to kernels that were there before"), why);
 }
 
 BOOST_AUTO_TEST_CASE(without_a_correspondence_nobody_is_asked) {

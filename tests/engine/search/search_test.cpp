@@ -74,6 +74,12 @@ BOOST_AUTO_TEST_CASE(finds_a_much_better_variant_and_records_how) {
   // The optimum is about 25; the first seed is at about 4.
   BOOST_TEST(summary.best->fitness > 20.0);
   BOOST_TEST(summary.best->ratio_to_seed.value() > 4.0);
+  // Side by side in the confirmation, which follows no chain of duels.
+  BOOST_TEST(summary.best->seed_beside);
+  const Evaluation confirmed = record.confirmation(summary.best->id).value();
+  BOOST_TEST(summary.best->ratio_to_seed.value() ==
+                 confirmed.workloads.front().incumbent_us / confirmed.workloads.front().median_us,
+             boost::test_tools::tolerance(1e-9));
 
   const auto promotions = record.promotions();
   BOOST_REQUIRE(promotions.size() >= 2);

@@ -278,6 +278,15 @@ BOOST_AUTO_TEST_CASE(a_cpu_profile_names_the_loop_that_calls_or_works_on_single_
   p.traffic.streamed_us = 46.0;
   BOOST_TEST(explain(p).findings[0].words.find("or stores that bypass") == std::string::npos);
   p.traffic.streamed_us = 38.0;
+  // A kernel that has them gets no such advice, and its bytes are those that move with them.
+  p.resources["streamed_stores"] = 2.0;
+  const std::string words = explain(p).findings[0].words;
+  BOOST_TEST(words.find("both 38 us with stores that bypass the caches, as this kernel has them: 76 %") !=
+                 std::string::npos,
+             words);
+  BOOST_TEST(words.find("Ordinary stores") == std::string::npos, words);
+  BOOST_TEST(words.find("or stores that bypass") == std::string::npos, words);
+  p.resources.erase("streamed_stores");
   for (const Finding& finding : near.findings) BOOST_TEST(finding.kind != "scalar_loop");
   // A record of an earlier version has neither.
   nlohmann::json old = p;

@@ -22,6 +22,10 @@ BOOST_AUTO_TEST_CASE(widths_registers_and_stack_accesses_are_counted) {
   BOOST_TEST(use.at("vector_instructions") == 2.0);
   BOOST_TEST(use.at("vector_registers") == 5.0);  // 0, 17, 3, 1, 2
   BOOST_TEST(use.at("stack_accesses") == 1.0);
+  BOOST_TEST(!use.contains("streamed_stores"));
+  BOOST_TEST(vector_use("    1000:\tvmovntps %zmm0,(%rdi)\n    1006:\tvmovntdqa (%rdi),%zmm0\n"
+                        "    100c:\tmovnti %rax,(%rdi)\n")
+                 .at("streamed_stores") == 2.0);
   BOOST_TEST(vector_use("").empty());
   BOOST_TEST(vector_use("nothing of that kind\n").empty());
 }

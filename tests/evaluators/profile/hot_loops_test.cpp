@@ -43,6 +43,40 @@ constexpr const char* kListing =
 
 BOOST_AUTO_TEST_SUITE(hot_loops)
 
+BOOST_AUTO_TEST_CASE(a_loop_that_calls_a_function_with_loops_is_not_the_innermost) {
+  const auto loops = cultivar::hot_loops(
+      "0000000000001000 <_ZL6row_ofPKf>:\n"
+      "    1000:\tvmovups (%rdi),%zmm0\n"
+      "    1004:\tvfmadd231ps %zmm0,%zmm1,%zmm2\n"
+      "    1008:\tjne    1000 <_ZL6row_ofPKf>\n"
+      "0000000000002000 <softmax>:\n"
+      "    2000:\tinc    %r14\n"
+      "    2004:\tcall   1000 <_ZL6row_ofPKf>\n"
+      "    2008:\tjne    2000 <softmax>\n",
+      {"variant.cpp"});
+  BOOST_TEST_REQUIRE(loops.size() == 1U);
+  BOOST_TEST(loops[0].function == "_ZL6row_ofPKf");
+  BOOST_TEST(loops[0].depth == 1);
+  BOOST_TEST(loops[0].fused == 1);
+}
+
+BOOST_AUTO_TEST_CASE(unrolled_multiply_adds_around_a_loop_that_prepares_a_mask_are_seen) {
+  const auto loops = cultivar::hot_loops(
+      "0000000000001000 <conv>:\n"
+      "    1000:\tvmovups (%rdi),%zmm0\n"
+      "    1004:\tmov    %eax,(%rsp)\n"
+      "    1008:\tjne    1004 <conv>\n"
+      "    100c:\tvfmadd231ps %zmm0,%zmm1,%zmm2\n"
+      "    1010:\tvfmadd231ps %zmm3,%zmm1,%zmm2\n"
+      "    1014:\tvmovntps %zmm2,(%rsi)\n"
+      "    1018:\tjne    1000 <conv>\n",
+      {"variant.cpp"});
+  BOOST_TEST_REQUIRE(loops.size() == 2U);
+  BOOST_TEST(loops[0].fused == 2);  // comes first
+  BOOST_TEST(loops[0].instructions == 5);
+  BOOST_TEST(loops[1].instructions == 2);
+}
+
 BOOST_AUTO_TEST_CASE(innermost_loops_have_their_lines_their_mix_and_their_calls) {
   const auto loops = cultivar::hot_loops(kListing, {"variant.cpp", "tile.hpp"});
   BOOST_TEST_REQUIRE(loops.size() == 2U);

@@ -52,6 +52,21 @@ BOOST_AUTO_TEST_CASE(our_own_notes_are_whole) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_note_is_left_out_when_the_kernel_does_already_what_it_advises) {
+  const auto notes = load_notes({kOwn});
+  NoteQuery situation{"cpu", "softmax", "", {"scalar_calls", "traffic"}, "", "", "y[i] = std::exp(x[i]);"};
+  const auto has = [&](const std::string& name) {
+    const auto picked = names(pick_notes(notes, situation));
+    return std::ranges::find(picked, name) != picked.end();
+  };
+  BOOST_TEST(has("exponentials_on_cpu"));
+  BOOST_TEST(has("streamed_stores_on_cpu"));
+  situation.source = "const V t = x * 1.44269504f + 12582912.0f; _mm512_stream_ps(y, t);";
+  BOOST_TEST(!has("exponentials_on_cpu"));
+  BOOST_TEST(!has("streamed_stores_on_cpu"));
+  BOOST_TEST(has("cpu_kernels"));
+}
+
 BOOST_AUTO_TEST_CASE(what_weighs_most_comes_first_and_the_compilers_words_before_all) {
   const auto notes = load_notes({kOwn});
   NoteQuery situation{"cuda", "attention_forward", "sm_90a", {"bank_conflicts", "tail"}, "", ""};

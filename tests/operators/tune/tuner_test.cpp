@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <vector>
@@ -148,6 +149,42 @@ BOOST_AUTO_TEST_CASE(a_tuner_rebuilt_from_its_observations_continues_the_same_wa
   BOOST_TEST(*first.propose() == *second.propose());
   const std::vector<Point> pending{first.propose().value()};
   BOOST_TEST(*first.propose(pending) == *second.propose(pending));
+}
+
+// As kernel_space(), with a knob that only other shapes use; x = 128 and y = 8 together are refused.
+struct Refusing {
+  std::set<Point> kernels;
+  int refused = 0;
+
+  Refusing(bool avoids, int skipped, int proposals, std::uint64_t seed) {
+    Space space = kernel_space();
+    space.knobs.push_back(numbers("other", {1, 2, 4, 8}));
+    cultivar::TunerOptions options;
+    options.avoids_refusals = avoids;
+    Tuner tuner(std::move(space), seed, options);
+    std::map<Point, Point> first;
+    for (int i = 0; i < skipped + proposals; ++i) {
+      const Point point = tuner.propose().value();
+      const Point kernel(point.begin(), point.end() - 1);
+      const bool fails = point[0] >= 5 && point[1] >= 2;
+      const auto [earlier, fresh] = first.try_emplace(kernel, point);
+      std::optional<double> cost;
+      if (!fails) cost = 1 + 0.1 * std::abs(point[0] - 5) + 0.1 * std::abs(point[1] - 2) + 0.1 * point[2];
+      tuner.observe(point, cost, true, fresh || fails ? std::nullopt : std::optional(earlier->second));
+      if (i >= skipped) refused += fails || !fresh;
+      kernels.insert(kernel);
+    }
+  }
+};
+
+BOOST_AUTO_TEST_CASE(after_a_hundred_proposals_at_most_one_in_eight_is_refused_or_a_known_kernel) {
+  int with = 0, without = 0;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    with += Refusing(true, 100, 60, seed).refused;
+    without += Refusing(false, 100, 60, seed).refused;
+  }
+  BOOST_TEST(with * 8 <= 3 * 60);
+  BOOST_TEST(without > 2 * with);
 }
 
 BOOST_AUTO_TEST_CASE(rankings_do_not_depend_on_when_a_tuner_was_asked) {

@@ -84,21 +84,23 @@ Found scalar_loops(const Profile& p) {
 Found moved_bytes(const Profile& p) {
   const Traffic& t = p.traffic;
   if (t.both_us <= 0.0 || p.median_us <= 0.0) return std::nullopt;
-  const double share = t.both_us / p.median_us;
+  const bool streamed = t.streamed_us > 0.0 && p.resources.contains("streamed_stores");
+  const double share = (streamed ? t.streamed_us : t.both_us) / p.median_us;
   constexpr double kNear = 0.5;
   std::string words = fmt::format(
       "loading its inputs ({:.3g} MB) takes {} here with nothing else to do, storing its outputs "
-      "({:.3g} MB) {}, and both {}: {:.0f} % of its time",
+      "({:.3g} MB) {}, and both {}{}: {:.0f} % of its time",
       t.read_bytes * 1e-6, time_words(t.loads_us), t.written_bytes * 1e-6, time_words(t.stores_us),
-      time_words(t.both_us), 100.0 * share);
-  if (t.streamed_us > 0.0)
+      time_words(streamed ? t.streamed_us : t.both_us),
+      streamed ? " with stores that bypass the caches, as this kernel has them" : "", 100.0 * share);
+  if (t.streamed_us > 0.0 && !streamed)
     words += fmt::format(
         "; with stores that bypass the caches {}. Ordinary stores read each line before they "
         "change it: {:.3g} MB move instead of {:.3g}",
         time_words(t.streamed_us), (t.read_bytes + 2.0 * t.written_bytes) * 1e-6,
         (t.read_bytes + t.written_bytes) * 1e-6);
   constexpr double kPays = 0.95;
-  const bool streams = t.streamed_us > 0.0 && t.streamed_us < kPays * t.both_us;
+  const bool streams = !streamed && t.streamed_us > 0.0 && t.streamed_us < kPays * t.both_us;
   words += share < kNear ? ". Bytes are not the limit yet"
            : streams
                ? ". Bytes are the limit: fewer passes over memory, or stores that bypass the caches for "
