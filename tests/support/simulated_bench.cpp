@@ -45,7 +45,7 @@ std::string softmax_kernel(const std::string& words) {
 
 SimulatedBench::SimulatedBench() : task_(load_task(source_folder() / "configs/tasks/softmax")) {
   workloads_ = task_.workloads("cpu_quick")->workloads;
-  notes_.push_back({"tiles", "Tiles that fit", "Make them smaller.", {"memory"}, {}, {}, {}, {}, {}});
+  notes_.push_back({"tiles", "Tiles that fit", "Make them smaller.", {"memory"}, {}, {}, {}, {}, {}, {}});
   for (const char* id : {"1", "2"}) {
     Kernel kernel;
     kernel.row.id = id;
