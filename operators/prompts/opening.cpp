@@ -24,7 +24,7 @@ bool shows_format(const std::vector<Piece>& pieces) {
     const std::size_t end = piece.text.find("---*/");
     if (piece.rank != 0 || end == std::string::npos) return false;
     const std::string_view manifest = std::string_view(piece.text).substr(0, end);
-    constexpr std::array kKeys{"\ntunables:", "\nspecialize:", "\nlet:", "\nlaunch:"};
+    constexpr std::array kKeys{"\ntunables:", "\nconstraints:", "\nlet:", "\nlaunch:"};
     return std::ranges::all_of(kKeys, [&](const char* key) { return manifest.find(key) != manifest.npos; });
   });
 }
