@@ -40,7 +40,8 @@ Breeding::Breeding(const Config& config, Facts facts, ParsedSources& sources)
 Portfolio Breeding::make_portfolio() const {
   std::vector<Portfolio::Share> shares;
   for (const OperatorShare& share : config_.operators)
-    shares.push_back({make_operator(share.name, {config_.seed, config_.asking.rounds, config_.rules >= 4, config_.rules >= 9}),
+    shares.push_back({make_operator(share.name, {config_.seed, config_.asking.rounds, config_.rules >= 4,
+                                                 config_.rules >= 9}),
                       share.weight, share.models});
   return Portfolio(std::move(shares));
 }

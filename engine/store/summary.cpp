@@ -150,10 +150,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, id, fitness, measured, gain, unit, rati
                                    ratios)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
-CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, stop, lost, elapsed_s, evaluations, measured,
-                   in_flight, submissions_waiting, duels, promotions, best, outstanding, budget, questions,
-                   supervisor, plan, gate_advice, undelivered, tools, devices, process, heartbeat_age_s,
-                   challengers, waiting, ending, duel, step, workers)
+CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, stop, lost, elapsed_s, evaluations,
+                   measured, in_flight, submissions_waiting, duels, promotions, best, outstanding, budget,
+                   questions, supervisor, plan, gate_advice, undelivered, tools, devices, process,
+                   heartbeat_age_s, challengers, waiting, ending, duel, step, workers)
 
 void to_json(json& j, const Summary& s) {
   write_fields(j, s);

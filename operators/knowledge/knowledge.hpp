@@ -34,7 +34,7 @@ struct NoteQuery {
   std::string architecture;              // "sm_90a"; empty: unknown, then no note is excluded by architecture
   std::vector<std::string> bottlenecks;  // most important first
   std::string compiler_output;
-  std::string intensity;  // "low", "medium", "high"; empty: unknown, then no note is excluded by it
+  std::string intensity;    // "low", "medium", "high"; empty: unknown, then no note is excluded by it
   std::string source = {};  // of the kernel
 };
 

@@ -12,9 +12,9 @@
 
 namespace cultivar {
 
-// The system text is one of three texts that are the same for all questions of a run, so that providers can cache it:
-// with the complete format; with the brief one, if the manifest of a cpu kernel is an example of it; a short one if the rest
-// is long. `left_out`, if given, receives what did not fit the token limit.
+// The system text is one of three texts that are the same for all questions of a run, so that providers can
+// cache it: with the complete format; with the brief one, if the manifest of a cpu kernel is an example of
+// it; a short one if the rest is long. `left_out`, if given, receives what did not fit the token limit.
 ChatRequest opening(const PromptTemplate&, std::vector<Piece>, const PromptContext&, const PromptKit&,
                     std::vector<std::string>* left_out = nullptr);
 

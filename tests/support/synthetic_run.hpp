@@ -17,8 +17,8 @@ struct SyntheticRun {
   // Called after each step of the record, with the number of individuals so far; false: the search ends here,
   // as if it had been killed. The record says that the search runs as long as this process holds it.
   std::function<bool(std::int64_t)> goes_on = {};
-  std::int64_t at_once = 0;     // individuals in a step; 0: so that there are at most 2000 steps
-  std::int64_t until = 0;       // goes on to so many individuals, one in a step; 0: not
+  std::int64_t at_once = 0;  // individuals in a step; 0: so that there are at most 2000 steps
+  std::int64_t until = 0;    // goes on to so many individuals, one in a step; 0: not
 };
 
 // Writes the record of the folder, which must not exist; finished, unless it is left earlier. Throws

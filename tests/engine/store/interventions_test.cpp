@@ -6,8 +6,8 @@
 #include <SQLiteCpp/Database.h>
 #include <boost/test/unit_test.hpp>
 
-#include "engine/views/run_report.hpp"
 #include "engine/store/summary.hpp"
+#include "engine/views/run_report.hpp"
 #include "support/scripted_search.hpp"
 
 using namespace cultivar;
