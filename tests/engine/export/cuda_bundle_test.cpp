@@ -174,6 +174,7 @@ constexpr const char* kLater = R"~(
 #include "late/late.hpp"
 #include "late/sources.hpp"
 int main() {
+  std::setvbuf(stdout, nullptr, _IONBF, 0);
   cultivar_export::AttentionForward kernel;
   kernel.use(cultivar_export::make_supplier());
   cultivar_export::AttentionForwardArguments call;
@@ -344,7 +345,7 @@ BOOST_AUTO_TEST_CASE(the_hopper_seed_becomes_a_project_that_builds_and_whose_ver
     const auto said =
         run_command({(run.folder / "later").string()},
                     {.folder = run.folder.path(), .environment = environment, .deadline_s = 200.0});
-    BOOST_TEST(said.exit == 0, said.err);
+    BOOST_TEST(said.exit == 0, "exit " << said.exit << ": " << said.out << said.err);
     return said.out;
   };
   const std::string nvrtc = cuda_test::toolkit()->library;

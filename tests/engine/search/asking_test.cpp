@@ -368,7 +368,9 @@ BOOST_AUTO_TEST_CASE(a_crossover_shows_both_kernels_and_what_each_does_better) {
     if (prompt.empty() && said.find("# The second kernel") != std::string::npos) prompt = said;
     return say(renaming(kernel_named_in(said), "softmax_fast_" + std::to_string(seen.number)));
   });
-  begin(with_model(server.url(), "{tune: 1, crossover: 1}", {"budget.evaluations=20", "asking.in_flight=1"}),
+  // By rules 9 duels would have to show first that the two differ.
+  begin(with_model(server.url(), "{tune: 1, crossover: 1}",
+                   {"budget.evaluations=20", "asking.in_flight=1", "rules=8"}),
         unhurried());
   server.stop();
   BOOST_TEST(by_operator()["crossover"] >= 1);

@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(equal_machine_code_is_recorded_but_not_measured) {
     BOOST_TEST(row.individual.machine_code ==
                record.individual(row.individual.duplicate_of)->individual.machine_code);
   });
-  BOOST_TEST(duplicates > 5);
+  BOOST_TEST(duplicates > 0);  // few: the tuner learns which settings give a known kernel
   for (const PromotionRow& promotion : record.promotions())
     ++confirmations[record.individual(promotion.individual)->individual.machine_code];
   int twice = 0;

@@ -230,6 +230,7 @@ BOOST_AUTO_TEST_CASE(a_cpu_profile_has_its_roofline_and_its_machine_code) {
 
 BOOST_AUTO_TEST_CASE(a_cpu_profile_names_the_loop_that_calls_or_works_on_single_elements) {
   Profile p;
+  p.target = "cpu";
   p.name = "naive";
   p.workload = "small";
   p.median_us = 1000.0;

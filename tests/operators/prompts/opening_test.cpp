@@ -231,11 +231,11 @@ BOOST_AUTO_TEST_CASE(what_the_budget_has_no_room_for_goes_least_useful_first) {
   incumbent = parent;
   record_view.profiles[parent] = profile_of(parent);
   PromptOptions options;
-  options.prompt_tokens = 4'000;
+  options.prompt_tokens = 4'500;
   kit = PromptKit(options);
   std::vector<std::string> left_out;
   const ChatRequest request = ask(mutate(parent), &left_out);
-  BOOST_TEST(tokens_of(request) <= 4'000);
+  BOOST_TEST(tokens_of(request) <= 4'500);
   BOOST_REQUIRE(!left_out.empty());
   BOOST_TEST(left_out.front().starts_with("note "), left_out.front());
   BOOST_TEST(contains(request.messages.at(0).text, "the tensor pipe is active in"));
