@@ -34,12 +34,19 @@ void SearchLoop::watch_turn() {
     if (!comparisons_.in_flight())
       return close(Outcome::Stop::turn, fmt::format("its turn of {} is over", duration_text(parts_.turn_s)),
                    parts_.turn_s);
-    if (breeding_.incumbent() == 0 && questions_.letters_out() > 0 &&
-        std::ranges::all_of(pipeline_.board().entries(), [&](const auto& entry) {
-          return entry.doing == InFlight::Doing::confirmation && of_a_seed(entry.id);
-        }))
-      return leave(Outcome::Stop::letters,
-                   "answers in mailboxes are awaited, and may make the confirmation of a seed needless");
+    if (breeding_.incumbent() == 0 && questions_.letters_out() > 0) {
+      // What waits for the device is done in a later turn.
+      bool of_seeds = true, busy = false;
+      for (const auto& entry : pipeline_.board().entries()) {
+        of_seeds = of_seeds && of_a_seed(entry.id);
+        busy = busy || entry.doing == InFlight::Doing::compiling ||
+               entry.doing == InFlight::Doing::evaluating ||
+               (entry.doing == InFlight::Doing::confirmation && !of_a_seed(entry.id));
+      }
+      if (!busy)
+        return leave(of_seeds ? Outcome::Stop::letters : Outcome::Stop::turn,
+                     "answers in mailboxes are awaited, and may make the confirmation of a seed needless");
+    }
   }
   const int letters = questions_.letters_out();
   if (phase_ == Phase::leaving || letters == 0 || pipeline_.in_flight() != letters)

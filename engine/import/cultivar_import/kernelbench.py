@@ -154,7 +154,8 @@ def import_all(options, write=None):
             except (OSError, ValueError):
                 result = {}
             if late:
-                result = {"refused": f"The import took longer than {options.limit:g} s of processor time.", "seconds": round(spent, 1)}
+                what = f"{options.limit:g} s of processor time" if spent <= 5 * options.limit else f"{5 * options.limit:g} s"
+                result = {"refused": f"The import took longer than {what}.", "seconds": round(spent, 1)}
             elif not result or ("task" not in result and "refused" not in result):
                 what = f"by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"with status {status >> 8}"
                 result = {"refused": f"The process of the import ended {what}.", "seconds": round(spent, 1), "failed": True}
