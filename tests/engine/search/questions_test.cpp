@@ -269,7 +269,8 @@ BOOST_AUTO_TEST_CASE(a_model_whose_questions_lead_to_known_kernels_is_closed_aft
   BOOST_TEST(availability.why_no_model_left() == "");
   availability.question_repeated("m", 1);
   const std::string why = availability.why_no_model_left();
-  BOOST_TEST(contains(why, "20 questions in a row led to kernels that were there before; the last one to #1"), why);
+  BOOST_TEST(contains(why, "20 questions in a row led to kernels that were there before; the last one to #1"),
+             why);
 }
 
 BOOST_AUTO_TEST_CASE(without_a_correspondence_nobody_is_asked) {
