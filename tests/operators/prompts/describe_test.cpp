@@ -42,8 +42,7 @@ BOOST_AUTO_TEST_CASE(a_task_is_described_with_all_that_a_kernel_needs) {
   BOOST_REQUIRE_MESSAGE(at != std::string::npos, text);
   const std::string shapes = text.substr(at, text.find(".\n", at) - at);
   BOOST_TEST(
-      contains(shapes,
-               "B 1, 2 or 3, H 1 to 4, H_kv 1 or 2, S_q 1 to 1023, S_kv 1 to 4097, D 64, 128 or 256"),
+      contains(shapes, "B 1, 2 or 3, H 1 to 4, H_kv 1 or 2, S_q 1 to 1023, S_kv 1 to 4097, D 64, 128 or 256"),
       shapes);
   BOOST_TEST(contains(text, "softcap (f32): not used here"), text);
   BOOST_TEST(
