@@ -79,7 +79,7 @@ part() {  # part card
         first=$((2 * pair)) cache=/tmp/card_$pair
         if [ "$1" = cpu ]; then
           own=$(python3 -c "
-import judging; ids = sorted(judging.accepted_ids('cpu', 'baseline')); n = $((cores / 4)); print(*ids[$pair - n::n])")
+import judging; ids = sorted(judging.accepted_ids('cpu', 'baseline')); n = max(1, $((cores / 4))); print(*ids[$pair % n::n])") || return 1
           # shellcheck disable=SC2086
           mutants "$first,$((first + 1))" --program "$new" --name "card_$pair" --evaluations 3 --jobs 2 --work "$cache" $own &
         else
