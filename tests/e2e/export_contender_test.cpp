@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(exported_kernels_are_contenders_of_one_evaluation_and_a_bro
   int functions = 0;
   for (std::string line; std::getline(lines, line); ++functions)
     BOOST_TEST((contains(line, " T cultivar_contender_") || contains(line, " T cultivar_export_")), line);
-  BOOST_TEST(functions == 7);
+  BOOST_TEST(functions == 10);
 
   // A second export keeps files of other origin, including a build, and replaces files of the first export.
   write_text(folder / "bundle_1/notes/mine.txt", "mine");
