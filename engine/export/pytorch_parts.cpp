@@ -50,6 +50,15 @@ std::string in_python(const std::optional<Expression>& fallback) {
       if (call && function == functions.end()) return {};
       text += call ? function->second : fmt::format("n[\"{}\"]", name);
       i = end;
+    } else if (std::isdigit(static_cast<unsigned char>(from[i])) || from[i] == '.') {
+      // A number as a whole: the e of 1e-5 is no name.
+      std::size_t end = i;
+      while (in_name(end) || (end < from.size() && from[end] == '.') ||
+             (end > i && end < from.size() && (from[end] == '-' || from[end] == '+') &&
+              (from[end - 1] == 'e' || from[end - 1] == 'E')))
+        ++end;
+      text += from.substr(i, end - i);
+      i = end;
     } else {
       text += from[i++];
     }
@@ -213,10 +222,6 @@ Shapes shapes_of(const LauncherInput& input, const std::function<bool(const Work
 // Whether the operator is built from this file of a bundle.
 bool makes_the_operator(const std::string& file) {
   const std::string_view name = file;
-  if (name.starts_with("verify/"))
-    return name == "verify/data.hpp" || name == "verify/cultivar_reference.hpp" ||
-           name.starts_with("verify/evaluators/");
-  if (name.starts_with("late/")) return false;
   if (name.starts_with("pytorch/")) return name.starts_with("pytorch/cultivar_");
   return !name.ends_with(".md") && !name.ends_with(".json") && name != "LICENSE";
 }
