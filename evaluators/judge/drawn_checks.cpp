@@ -238,11 +238,12 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
   std::vector<Workload> shapes = draw_shapes(task, variant, around, limits_of(task, around, 1.0),
                                              counts.small, derive_seed(seed, "small"), legal);
   std::vector<Focus> exact, near, far;
-  for (Focus& focus : foci_of(task, variant, derive_seed(seed, "foci")))
+  const std::vector<Focus> foci = foci_of(task, variant, derive_seed(seed, "foci"));
+  for (const Focus& focus : foci)
     (focus.compared                                                          ? exact
      : focus.relation == Focus::Relation::none && focus.value >= kLargeFocus ? far
                                                                              : near)
-        .push_back(std::move(focus));
+        .push_back(focus);
   const std::vector<Workload> exactly =
       draw_focused_shapes(task, variant, around, confirming ? kMedium : kFocused, exact, counts.exactly,
                           derive_seed(seed, "exactly"), runs);
@@ -287,8 +288,8 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
           std::span<const Workload>(shapes)})
       std::ranges::copy(all, std::back_inserter(reached));
     std::vector<ClaimedAlternative> unreached;
-    thorough = draw_alternatives(task, variant, reached, foci_of(task, variant, derive_seed(seed, "foci")),
-                                 derive_seed(seed, "alternatives"), runs, &unreached);
+    thorough =
+        draw_alternatives(task, variant, reached, foci, derive_seed(seed, "alternatives"), runs, &unreached);
     if (!unreached.empty())
       return rejection(
           Stage::lint, fmt::format("`requires` claims what no check reaches: {}", unreached.front().text),
