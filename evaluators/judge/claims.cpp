@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 
+#include "evaluators/expression/conditions.hpp"
 #include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/system/random.hpp"
@@ -88,49 +89,14 @@ bool claims_its_surroundings(const Task& task, const Variant& variant, const Wor
   return true;
 }
 
-// A part of a text: [begin, end).
-struct Span {
-  std::size_t begin = 0, end = 0;
-};
-
-// Splits at an operator of two characters that stands in no parentheses.
-std::vector<Span> split(std::string_view text, Span part, std::string_view at) {
-  std::vector<Span> parts;
-  int depth = 0;
-  std::size_t begin = part.begin;
-  for (std::size_t i = part.begin; i < part.end; ++i) {
-    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
-    if (depth != 0 || i + at.size() > part.end || text.substr(i, at.size()) != at) continue;
-    parts.push_back({begin, i});
-    begin = i + at.size();
-  }
-  parts.push_back({begin, part.end});
-  return parts;
-}
-
-Span trimmed(std::string_view text, Span part) {
-  while (part.begin < part.end && text[part.begin] == ' ') ++part.begin;
-  while (part.begin < part.end && text[part.end - 1] == ' ') --part.end;
-  return part;
-}
-
 // All groups of alternatives, from the outermost in.
 void alternatives_in(std::string_view text, Span part, std::vector<std::vector<Span>>& groups) {
   const std::vector<Span> alternatives = split(text, part, "||");
   if (alternatives.size() > 1) groups.push_back(alternatives);
   for (const Span& alternative : alternatives)
     for (const Span& each : split(text, alternative, "&&")) {
-      const Span all = trimmed(text, each);
-      if (all.end - all.begin < 2 || text[all.begin] != '(' || text[all.end - 1] != ')') continue;
-      const Span inside{all.begin + 1, all.end - 1};
-      // `(a) + (b)` is no group in parentheses.
-      int depth = 0;
-      bool closes = false;
-      for (std::size_t i = inside.begin; i < inside.end; ++i) {
-        depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
-        closes |= depth < 0;
-      }
-      if (!closes) alternatives_in(text, inside, groups);
+      const Span inside = inside_parentheses(text, each);
+      if (inside.begin != inside.end) alternatives_in(text, inside, groups);
     }
 }
 

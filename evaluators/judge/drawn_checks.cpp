@@ -11,6 +11,7 @@
 
 #include "evaluators/judge/claims.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
+#include "evaluators/judge/outcomes.hpp"
 #include "evaluators/judge/shrinking.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/secret.hpp"
@@ -22,10 +23,10 @@ namespace {
 // A variant is rejected if more than one in kFewIllegal of the shapes that it claims is illegal; fewer than
 // kLeastClaimed say nothing.
 constexpr int kFewIllegal = 10, kLeastClaimed = 8;
-// Shapes at a focus are small enough for hundreds of them to take seconds, or a few times as large.
-constexpr ShapeLimits kFocused{3e7, 0x1p22}, kMedium{2e8, 0x1p25};
-// And where `requires` claims what no smaller shape has.
-constexpr ShapeLimits kLargest{2e10, 0x1p30};
+// Shapes at a focus are small enough for hundreds of them to take seconds.
+constexpr ShapeLimits kFocused{3e7, 0x1p22};
+// In the longest, a dimension may have as many bytes as positions beyond 16 bits need.
+constexpr ShapeLimits kLongest{2e8, 0x1p27};
 // From here on a dimension may need a medium size.
 constexpr double kLargeFocus = 0x1p15;
 // How much more a shape may cost than the stress shapes, to have the macros of a specialisation.
@@ -35,6 +36,9 @@ constexpr std::size_t kStressShapes = 2;  // of a specialisation, in a confirmat
 constexpr std::size_t kStressedSearching = 4, kCasesSearching = 2;
 constexpr std::uint64_t kComposedRuns = 4;  // of each of these
 constexpr std::size_t kFirstTurns = 6;      // of a shape at a number, before shapes elsewhere
+constexpr std::size_t kStarts = 6;         // kinds of values with which one shape begins, another with others
+constexpr std::size_t kOutcomeShapes = 8;  // that show an outcome, or more are drawn for it
+constexpr std::uint64_t kElsewhere = 4;    // one run of so many has the facts of another machine
 
 std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
   std::vector<Workload> shapes;
@@ -103,7 +107,7 @@ std::vector<Workload> draw_alternatives(const Task& task, const Variant& variant
           first.push_back(
               {d.name, std::max(1.0, static_cast<double>(number) + offset), Focus::Relation::none, {}, true});
     std::ranges::copy(foci, std::back_inserter(first));
-    for (const ShapeLimits& limits : {kMedium, kLargest}) {
+    for (const ShapeLimits& limits : {kMediumShapes, kLargestShapes}) {
       if (!own.empty()) break;
       own = draw_focused_shapes(task, alternative.only, listed, limits, first, 2, seed, holds);
       if (own.empty()) own = draw_shapes(task, alternative.only, listed, limits, 2, seed, holds);
@@ -162,7 +166,10 @@ std::vector<Workload> draw_unknown_assignments(const Task& task, const Variant& 
   std::vector<Workload> reached = every_claimed_shape(task, variant);
   std::erase_if(reached, unknown);
   add(draw_alternatives(task, variant, reached, foci, derive_seed(seed, "alternatives"), unknown, nullptr));
-  add(draw_focused_shapes(task, variant, around, kMedium, foci, kFocusedAssignments, seed, unknown));
+  if (reached.empty()) reached = around;
+  add(draw_outcome_shapes(task, variant, reached, kOutcomeAssignments, derive_seed(seed, "outcomes"),
+                          unknown));
+  add(draw_focused_shapes(task, variant, around, kMediumShapes, foci, kFocusedAssignments, seed, unknown));
   add(draw_shapes(task, variant, around, limits_of(task, around, 1.0), kDrawnAssignments, seed, unknown));
   return drawn;
 }
@@ -245,7 +252,7 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
                                                                              : near)
         .push_back(focus);
   const std::vector<Workload> exactly =
-      draw_focused_shapes(task, variant, around, confirming ? kMedium : kFocused, exact, counts.exactly,
+      draw_focused_shapes(task, variant, around, confirming ? kMediumShapes : kFocused, exact, counts.exactly,
                           derive_seed(seed, "exactly"), runs);
   std::ranges::copy(draw_focused_shapes(task, variant, around, kFocused, near, counts.focused,
                                         derive_seed(seed, "focused"), runs),
@@ -260,7 +267,7 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
                                   derive_seed(seed, "large", i), legal),
                       std::back_inserter(shapes));
   if (confirming) {
-    std::ranges::copy(draw_focused_shapes(task, variant, around, kMedium, far, counts.medium,
+    std::ranges::copy(draw_focused_shapes(task, variant, around, kMediumShapes, far, counts.medium,
                                           derive_seed(seed, "medium"), runs),
                       std::back_inserter(shapes));
     std::ranges::copy(draw_far_shapes(task, variant, around, limits_of(task, timed, 1.0), kDrawnFar,
@@ -279,17 +286,24 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
                      "No other shape was found on which it may run. `requires` must describe what the kernel "
                      "needs, such as multiples of a tile, not which shapes it was tried on.\n");
 
-  std::vector<Workload> thorough;  // with values of every kind
+  std::vector<Place> decided, thorough;  // with values of every kind
+  std::vector<Workload> tabled;
+  const auto runs_at = [&](const Place& place) {
+    return has_binary(place.shape) &&
+           is_legal(variant, task, place.shape, facts_of(variant, facts, place.machine));
+  };
   if (confirming) {
-    std::vector<Workload> reached = every_claimed_shape(task, variant);
-    std::erase_if(reached, [&](const Workload& w) { return !runs(w); });
-    for (const std::span<const Workload> all :
-         {std::span<const Workload>(timed), std::span<const Workload>(exactly),
-          std::span<const Workload>(shapes)})
-      std::ranges::copy(all, std::back_inserter(reached));
+    tabled = draw_focused_shapes(task, variant, around, kMediumShapes,
+                                 table_foci(task, variant, derive_seed(seed, "tables")), counts.tabled,
+                                 derive_seed(seed, "tabled"), runs);
+    std::vector<Workload> reached = timed;
+    std::ranges::copy_if(every_claimed_shape(task, variant), std::back_inserter(reached), runs);
+    for (const auto* all : {&exactly, static_cast<const std::vector<Workload>*>(&shapes)})
+      std::ranges::copy(*all, std::back_inserter(reached));
     std::vector<ClaimedAlternative> unreached;
-    thorough =
-        draw_alternatives(task, variant, reached, foci, derive_seed(seed, "alternatives"), runs, &unreached);
+    for (Workload& shape :
+         draw_alternatives(task, variant, reached, foci, derive_seed(seed, "alternatives"), runs, &unreached))
+      thorough.push_back({std::move(shape)});
     if (!unreached.empty())
       return rejection(
           Stage::lint, fmt::format("`requires` claims what no check reaches: {}", unreached.front().text),
@@ -297,24 +311,48 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
               "`requires: \"{}\"` holds where {}, but of all shapes that are checked, listed or drawn, "
               "none is such a one. Narrow it to \"{}\".\n",
               variant.manifest.requires_->text(), unreached.front().text, unreached.front().narrowed));
-  }
-  if (confirming)
+    // One timed shape says little: it is a multiple of everything.
+    const std::span<const Workload> untimed(reached.data() + timed.size(), reached.size() - timed.size());
+    std::vector<Outcome> rare = outcomes_beyond(variant, task, facts, untimed, kOutcomeShapes);
+    // What was compiled for outcomes is near enough; their shapes have had only one kind of values.
+    std::ranges::copy(compiled.drawn, std::back_inserter(reached));
+    decided = draw_outcomes(task, variant, facts, reached, rare, derive_seed(seed, "outcomes"), runs_at);
+    if (const auto beyond =
+            claimed_beyond(task, variant, facts, reached, rare, derive_seed(seed, "beyond"), runs_at))
+      return rejection(
+          Stage::lint,
+          fmt::format("{} depends on what no check reaches: {}{}", beyond->outcome.where,
+                      beyond->outcome.holds ? "" : "not ", beyond->outcome.condition.text()),
+          fmt::format("On {}, which the variant claims, `{}` {}, but on no shape that is small enough to be "
+                      "checked. Narrow `requires` so that it excludes such shapes, or leave the condition "
+                      "out.\n",
+                      beyond->shape.name, beyond->outcome.condition.text(),
+                      beyond->outcome.holds ? "holds" : "does not hold"));
     for (const std::vector<Focus>& longest : longest_foci(task, derive_seed(seed, "longest")))
-      std::ranges::move(draw_focused_shapes(task, variant, around, kMedium, longest, 1,
-                                            derive_seed(seed, "longest", thorough.size()), runs),
-                        std::back_inserter(thorough));
+      for (Workload& shape : draw_focused_shapes(task, variant, around, kLongest, longest, 1,
+                                                 derive_seed(seed, "longest", thorough.size()), runs))
+        thorough.push_back({std::move(shape)});
+  }
   // All shapes with the first kind of values, then all with the next: where time ends, each has had some.
-  const auto in_turns = [&](std::span<const Workload> of, const std::string& purpose) {
+  const auto in_turns = [&](std::span<const Place> of, const std::string& purpose) {
     std::vector<std::vector<DrawnRun>> turns;
     for (std::size_t i = 0; i < of.size(); ++i) {
       const std::uint64_t own = derive_seed(seed, purpose + " values", i);
-      auto values = confirming ? all_values(task, of[i], own) : std::vector{drawn_values(task, of[i], own)};
+      const Workload& shape = of[i].shape;
+      auto values = confirming ? all_values(task, shape, own) : std::vector{drawn_values(task, shape, own)};
+      // Several shapes together have soon had all kinds.
       std::ranges::rotate(
-          values, values.begin() + static_cast<std::ptrdiff_t>(kFirstTurns * (i % 3) % values.size()));
+          values, values.begin() + static_cast<std::ptrdiff_t>(values.size() * (i % kStarts) / kStarts));
       if (turns.size() < values.size()) turns.resize(values.size());
-      for (std::size_t turn = 0; turn < values.size(); ++turn)
-        turns[turn].push_back(
-            {of[i], values[turn], derive_seed(derive_seed(seed, purpose, i), "turn", turn)});
+      for (std::size_t turn = 0; turn < values.size(); ++turn) {
+        DrawnRun& run = turns[turn].emplace_back(
+            DrawnRun{shape, values[turn], derive_seed(derive_seed(seed, purpose, i), "turn", turn)});
+        run.values.machine = of[i].machine;
+        // A plan may depend on the number of cores and on caches anywhere.
+        if (confirming && run.values.machine == 0 && derive_seed(run.seed, "elsewhere") % kElsewhere == 0)
+          if (const Place place{shape, derive_seed(run.seed, "machine")}; runs_at(place))
+            run.values.machine = place.machine;
+      }
     }
     return turns;
   };
@@ -322,14 +360,20 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
     std::vector<DrawnRun> runs;
     double seconds;
   };
-  Phase long_ones{{}, kLongestSeconds}, first{{}, kDrawnSeconds}, later{{}, kDrawnKindsSeconds};
-  for (const char* round : {"first round", "second round", "third round"})
+  Phase outcomes{{}, kOutcomeSeconds}, long_ones{{}, kLongestSeconds}, first{{}, kDrawnSeconds},
+      later{{}, kDrawnKindsSeconds};
+  for (const char* round : {"first round", "second round", "third round"}) {
+    for (const auto& turn : in_turns(decided, round))
+      std::ranges::copy(turn, std::back_inserter(outcomes.runs));
     for (const auto& turn : in_turns(thorough, round))
       std::ranges::copy(turn, std::back_inserter(long_ones.runs));
+  }
   if (confirming)
     for (const Workload& shape : draw_large_counts(task, variant, timed, derive_seed(seed, "counts"), runs))
       first.runs.push_back({shape, {.drawn_shape = true}, derive_seed(seed, "count", first.runs.size())});
-  const std::vector<std::vector<DrawnRun>> turns = in_turns(exactly, "exact");
+  std::vector<Place> at_numbers;
+  for (const Workload& shape : exactly) at_numbers.push_back({shape});
+  const std::vector<std::vector<DrawnRun>> turns = in_turns(at_numbers, "exact");
   for (std::size_t turn = 0; turn < std::max<std::size_t>(1, turns.size()); ++turn) {
     if (turn < turns.size())
       std::ranges::copy(turns[turn], std::back_inserter((turn < kFirstTurns ? first : later).runs));
@@ -338,10 +382,13 @@ std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& fact
       const std::uint64_t own = derive_seed(seed, "drawn", first.runs.size());
       first.runs.push_back({shape, drawn_values(task, shape, own), own});
     }
+    for (const Workload& shape : tabled)
+      first.runs.push_back({shape, {.drawn_shape = true}, derive_seed(seed, "table", first.runs.size())});
   }
   std::size_t done = 0;
-  const std::size_t all = long_ones.runs.size() + first.runs.size() + later.runs.size();
-  for (const Phase* phase : {&long_ones, &first, &later}) {
+  const std::size_t all =
+      outcomes.runs.size() + long_ones.runs.size() + first.runs.size() + later.runs.size();
+  for (const Phase* phase : {&outcomes, &long_ones, &first, &later}) {
     const Clock::time_point begin = Clock::now();
     for (const DrawnRun& run : phase->runs) {
       if (seconds_since(begin) >= phase->seconds) break;

@@ -12,22 +12,25 @@
 namespace cultivar {
 
 // How many shapes are drawn for an evaluation: as small as the check shapes; at a focus (see Focus), exactly
-// at a number of the source or anywhere, and of a medium size; as large as timed workloads. In a
-// confirmation, shapes at a number run with values of
-// several kinds, and of every kind as long as there is time.
+// at a number of the source or anywhere, and of a medium size; as large as timed workloads; at a row of a
+// table in the source. In a confirmation, shapes at a number run with values of several kinds, and of every
+// kind as long as there is time.
 struct DrawnCounts {
-  std::size_t small = 4, exactly = 2, focused = 2, medium = 0, large = 1;
+  std::size_t small = 4, exactly = 2, focused = 2, medium = 0, large = 1, tabled = 0;
 };
-inline constexpr DrawnCounts kDrawnSearching{}, kDrawnConfirming{16, 144, 240, 48, 6};
+inline constexpr DrawnCounts kDrawnSearching{}, kDrawnConfirming{16, 144, 240, 48, 6, 192};
 // And for a confirmation, with more rows than any listed shape.
 inline constexpr std::size_t kDrawnFar = 3;
-// How long a confirmation runs the longest shapes and the alternatives of `requires` with values of every
-// kind, then drawn shapes, and then further kinds of values at a number.
-inline constexpr double kLongestSeconds = 15.0, kDrawnSeconds = 45.0, kDrawnKindsSeconds = 15.0;
+// How long a confirmation runs the outcomes of conditions (outcomes.hpp) with values of every kind, then the
+// longest shapes and the alternatives of `requires`, then drawn shapes, and then further kinds of values at
+// a number.
+inline constexpr double kOutcomeSeconds = 15.0, kLongestSeconds = 15.0, kDrawnSeconds = 45.0,
+                        kDrawnKindsSeconds = 15.0;
 
 // Assignments of macros for which nothing is compiled yet are drawn too, when a variant is to be confirmed.
-inline constexpr std::size_t kDrawnAssignments = 24, kFocusedAssignments = 18;
-// Shapes near the check shapes whose macros are not among `known`, kFocusedAssignments of them at a focus: of
+inline constexpr std::size_t kDrawnAssignments = 24, kOutcomeAssignments = 6, kFocusedAssignments = 18;
+// Shapes near the check shapes whose macros are not among `known`: up to kOutcomeAssignments where a
+// condition of the manifest has an outcome that no known one shows, up to kFocusedAssignments at a focus of
 // what the variant specializes, at numbers with which its source compares something. None if the variant
 // specializes nothing.
 std::vector<Workload> draw_unknown_assignments(const Task&, const Variant&,
@@ -45,7 +48,8 @@ std::optional<Evaluation> check_stressed_specialisations(Checker&, const Task&, 
                                                          std::uint64_t seed, const Announce&);
 
 // nullopt: passed. A variant whose constraints exclude many of the shapes that it claims is rejected, and so
-// is one that is to be confirmed (`confirming`) and claims no shape but listed ones. A failure is told of the
+// is one that is to be confirmed (`confirming`) and claims no shape but listed ones, or what no check
+// reaches. A failure is told of the
 // smallest shape and the simplest values that were found to fail.
 std::optional<Evaluation> check_drawn_shapes(Checker&, const Facts&, const Task&, const Compiled&,
                                              const std::vector<Workload>& timed, bool confirming,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -109,6 +110,28 @@ class ShapeDraw {
     return std::nullopt;
   }
 
+  // Half of the dimensions small, which leaves room for the others, each of any size up to its greatest.
+  Workload anywhere(const Workload& base, std::span<const double> numbers,
+                    const std::map<std::string, double>& greatest) {
+    given_ = given_values(task_, base);
+    current_ = base;
+    std::vector<std::string> names;
+    for (const Dimension& d : task_.dimensions) names.push_back(d.name);
+    for (std::size_t i = names.size(); i > 1; --i) std::swap(names[i - 1], names[below(stream_, i)]);
+    const auto large = std::partition(names.begin(), names.end(),
+                                      [&](const std::string&) { return below(stream_, 2) == 0; });
+    for (auto name = names.begin(); name != large; ++name) take_small(*name);
+    draw_parameters(true);
+    for (auto at = large; at != names.end(); ++at) {
+      const std::string& name = *at;
+      for (int i = 0; i < 3; ++i)
+        if (const double value = of_any_size(names, numbers, greatest.at(name));
+            value <= greatest.at(name) && take(name, value))
+          break;
+    }
+    return current_;
+  }
+
   // Near this shape, but with that one's values of these names.
   std::optional<Workload> alike(const Workload& base, const Workload& like,
                                 const std::set<std::string, std::less<>>& names, bool varied) {
@@ -189,7 +212,10 @@ class ShapeDraw {
   double number(const Parameter& p, double now) {
     if (!p.range) return round_to(p.type, now * std::exp2(2.0 * uniform(stream_) - 1.0));
     const auto [least, greatest] = *p.range;
-    if (below(stream_, 8) == 0) return round_to(p.type, below(stream_, 2) == 0 ? least : greatest);
+    if (below(stream_, 6) == 0) {
+      const double ends[] = {least, greatest, std::clamp(0.0, least, greatest)};
+      return round_to(p.type, ends[below(stream_, std::size(ends))]);
+    }
     constexpr double kOrders = 0x1p-20;  // of the greatest value, where the range includes 0
     const bool negative = least < 0 && (greatest <= 0 || below(stream_, 2) == 0);
     const double most = negative ? -least : greatest,
@@ -258,9 +284,28 @@ class ShapeDraw {
     }
   }
 
+  double of_any_size(const std::vector<std::string>& names, std::span<const double> numbers,
+                     double greatest) {
+    const std::size_t kind = below(stream_, numbers.empty() ? 3 : 5);
+    if (kind == 0)
+      return current_.values.at(names[below(stream_, names.size())]) *
+             static_cast<double>(1 + below(stream_, 4));
+    if (kind >= 3) {
+      const double number = std::max(1.0, numbers[below(stream_, numbers.size())]);
+      return kind == 3 ? std::max(1.0, number + static_cast<double>(below(stream_, 3)) - 1.0)
+                       : number + std::floor(number * uniform(stream_));
+    }
+    // Tiles may require multiples of a power of two.
+    const double unit = kind == 1 ? 1.0 : static_cast<double>(1ull << below(stream_, 9));
+    return std::max(1.0, std::round(std::pow(greatest, uniform(stream_)) / unit)) * unit;
+  }
+
   // Between the least and the greatest amount; all orders of magnitude are equally probable.
   double amount(const Parameter& p) {
     const auto& [least, greatest] = amounts_.at(p.name);
+    // So much that it excludes nothing: whoever adds it to an index meets the end of the integers.
+    if (p.type == Dtype::i32 && below(stream_, 8) == 0)
+      return std::numeric_limits<std::int32_t>::max() - static_cast<double>(below(stream_, 2));
     const double share = uniform(stream_);
     const double value =
         least > 0 ? least * std::pow(greatest / least, share) : least + share * (greatest - least);
@@ -398,6 +443,20 @@ std::vector<Workload> draw_focused_shapes(const Task& task, const Variant& varia
       }
   }
   return drawn;
+}
+
+void draw_anywhere(const Task& task, const Variant& variant, std::span<const Workload> around,
+                   const ShapeLimits& limits, std::span<const double> numbers, bool anything,
+                   std::size_t attempts, std::uint64_t seed,
+                   const std::function<bool(const Workload&)>& use) {
+  RandomStream stream = stream_of(seed, "shapes anywhere", 0);
+  const std::function<bool(const Workload&)> every = [](const Workload&) { return true; };
+  ShapeDraw draw(task, variant, limits, every, stream);
+  std::map<std::string, double> greatest = longest_extents(task);
+  if (anything)
+    for (auto& [name, extent] : greatest) extent = 0x1p30;
+  for (std::size_t i = 0; i < attempts && !around.empty(); ++i)
+    if (!use(draw.anywhere(around[below(stream, around.size())], numbers, greatest))) return;
 }
 
 std::vector<Workload> draw_shapes_like(const Task& task, const Variant& variant,

@@ -22,6 +22,8 @@ struct ShapeLimits {
   double flops = 0.0;  // by the task's cost
   double bytes = 0.0;  // of all tensors together
 };
+// Shapes of which tens take seconds; and where no smaller one shows what is to be checked.
+inline constexpr ShapeLimits kMediumShapes{2e8, 0x1p25}, kLargestShapes{2e10, 0x1p30};
 // The greatest flops and bytes among these workloads, times `factor`.
 ShapeLimits limits_of(const Task&, std::span<const Workload>, double factor);
 
@@ -47,6 +49,14 @@ std::vector<Workload> draw_focused_shapes(const Task&, const Variant&, std::span
                                           const ShapeLimits&, std::span<const Focus>, std::size_t count,
                                           std::uint64_t seed,
                                           const std::function<bool(const Workload&)>& usable);
+
+// Draws up to `attempts` claimed shapes within the limits and hands each to `use`, until that returns false:
+// from one row to the longest that checks look at (longest_extents), or as far as the limits allow
+// (`anything`), of sizes near these numbers, equal sizes and multiples of each other, so that most conditions
+// between dimensions have both outcomes. They may be listed ones, and need not be usable.
+void draw_anywhere(const Task&, const Variant&, std::span<const Workload> around, const ShapeLimits&,
+                   std::span<const double> numbers, bool anything, std::size_t attempts, std::uint64_t seed,
+                   const std::function<bool(const Workload&)>& use);
 
 // Shapes of the same macros as `like`, each near one of `around` where that is possible: of all that the
 // variant specializes it has the value of `like`. For stress cases of a specialisation. Beyond the limits

@@ -162,20 +162,58 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
   return all;
 }
 
+std::vector<Focus> table_foci(const Task& task, const Variant& variant, std::uint64_t seed) {
+  RandomStream stream = stream_of(seed, "tables", 0);
+  std::vector<Focus> all;
+  for (const std::vector<std::int64_t>& row : source_numbers(variant).rows)
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const auto value = static_cast<double>(row[i]);
+      for (const Dimension& d : task.dimensions) {
+        if (i < 2) all.push_back({d.name, value, Focus::Relation::none, {}, true, Focus::Others::least});
+        for (std::size_t j = i + 1; j < std::min<std::size_t>(row.size(), 3); ++j)
+          for (const Dimension& other : task.dimensions)
+            if (other.name != d.name)
+              all.push_back({d.name,
+                             value,
+                             Focus::Relation::none,
+                             {},
+                             true,
+                             Focus::Others::least,
+                             other.name,
+                             static_cast<double>(row[j])});
+      }
+    }
+  for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[below(stream, i)]);
+  return all;
+}
+
+std::map<std::string, double> longest_extents(const Task& task) {
+  const std::map<std::string, double> sums = longest_sums(task);
+  std::map<std::string, double> longest;
+  for (const Dimension& d : task.dimensions) {
+    double greatest = 1.0;
+    for_each_listed(task, [&](const Workload& w) { greatest = std::max(greatest, w.values.at(d.name)); });
+    // Beyond tiles whose number 16 bits do not hold, where sums may be so long.
+    longest[d.name] = sums.contains(d.name) ? 4.0 * greatest : std::max(4.0 * greatest, 0x1p21);
+  }
+  return longest;
+}
+
 std::vector<std::vector<Focus>> longest_foci(const Task& task, std::uint64_t seed) {
   RandomStream stream = stream_of(seed, "longest", 0);
-  const std::map<std::string, double> sums = longest_sums(task);
+  const std::map<std::string, double> extents = longest_extents(task);
   std::vector<std::vector<Focus>> all;
   for (const Dimension& d : task.dimensions) {
     double greatest = 1.0;
     for_each_listed(task, [&](const Workload& w) { greatest = std::max(greatest, w.values.at(d.name)); });
-    // Beyond what 16 bits hold, where sums may be so long.
-    const double longest = sums.contains(d.name) ? 4.0 * greatest : std::max(4.0 * greatest, 0x1p17);
+    const double longest = extents.at(d.name);
     for (const Focus::Others others : {Focus::Others::least, Focus::Others::small}) {
       const double odd = 1.0 + 2.0 * static_cast<double>(below(stream, 32));
       std::vector<Focus> one;
-      for (const double value : {longest - odd, longest, 1.5 * greatest - odd, greatest, greatest / 4.0})
-        if (value >= 1.0) one.push_back({d.name, std::round(value), Focus::Relation::none, {}, true, others});
+      for (const double value : {longest - odd, longest, 0x1p18 - odd, 0x1p17 - odd, 0x1p16 + odd,
+                                 1.5 * greatest - odd, greatest, greatest / 4.0})
+        if (value >= 1.0 && value <= longest)
+          one.push_back({d.name, std::round(value), Focus::Relation::none, {}, true, others});
       all.push_back(std::move(one));
     }
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,16 @@ struct Focus {
 // another, or each in a dimension of its own.
 std::vector<Focus> foci_of(const Task&, const Variant&, std::uint64_t seed);
 
-// For each dimension, alternatives in which it is the longest, the best first: up to four times as long as
-// listed anywhere, or 2^17, less a few; the other dimensions as small as possible, or mostly small.
+// The rows of tables in the source, such as {768, 3072, 256}: each pair of their numbers in two dimensions,
+// and each number in one; in a secret order. A table of tuned sizes decides by a whole row.
+std::vector<Focus> table_foci(const Task&, const Variant&, std::uint64_t seed);
+
+// Of each dimension, the longest that checks look at: four times as long as listed anywhere, or 2^21, where
+// outputs do not sum over it.
+std::map<std::string, double> longest_extents(const Task&);
+
+// For each dimension, alternatives in which it is the longest, the best first: up to longest_extents, less a
+// few; the other dimensions as small as possible, or mostly small.
 std::vector<std::vector<Focus>> longest_foci(const Task&, std::uint64_t seed);
 
 }  // namespace cultivar

@@ -69,7 +69,13 @@ class Shrinker {
 
   void simplify_values() {
     const CheckValues& now = smallest_.values;
-    if (now.stress != nullptr || now.mixed || now.composed) fails(smallest_.shape, {.drawn_shape = true});
+    const bool plain = now.stress == nullptr && !now.mixed && !now.composed;
+    const std::uint64_t machine = now.machine;
+    if ((plain && machine == 0) || fails(smallest_.shape, {.drawn_shape = true})) return;
+    if (plain || machine == 0 || fails(smallest_.shape, {.drawn_shape = true, .machine = machine})) return;
+    CheckValues here = now;
+    here.machine = 0;
+    fails(smallest_.shape, here);
   }
 
   bool with(const std::string& name, double value) {

@@ -157,7 +157,10 @@ class Reader {
       i = next;
     }
     SourceNumbers numbers;
-    for (std::size_t i = 0; i < tokens_.size(); ++i) add_threshold(i, numbers.thresholds);
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      add_threshold(i, numbers.thresholds);
+      add_row(i, numbers.rows);
+    }
     std::ranges::copy_if(factors_, std::back_inserter(numbers.factors), [](std::int64_t factor) {
       constexpr std::int64_t kGreatestFactor = 64;
       return factor >= kLeast && factor <= kGreatestFactor;
@@ -195,11 +198,27 @@ class Reader {
 
   void add_threshold(std::size_t i, std::vector<double>& thresholds) const {
     const double size = tokens_[i].real;
-    if (!(size > 0x1p-100 && size < 0x1p100) || thresholds.size() >= kMostSourceNumbers) return;
+    if (!(size > 0x1p-126 && size < 0x1p128) || thresholds.size() >= kMostSourceNumbers) return;
     const std::size_t first = i > 0 && tokens_[i - 1].text == "-" ? i - 1 : i;
     const bool compared = beside(first, i + 1);
     if (compared || (first > 0 && tokens_[first - 1].text == "=")) thresholds.push_back(size);
     if (compared) thresholds.push_back(size);
+  }
+
+  // `{` at this place, and nothing but numbers with commas up to `}`.
+  void add_row(std::size_t i, std::vector<std::vector<std::int64_t>>& rows) const {
+    constexpr std::size_t kMostRows = 64;
+    std::vector<std::int64_t> row;
+    std::int64_t value = 0;
+    if (tokens_[i].text != "{" || rows.size() >= kMostRows) return;
+    for (++i; operand(i, value); i += 2) {
+      row.push_back(value);
+      if (i + 1 < tokens_.size() && tokens_[i + 1].text == "}") {
+        if (row.size() >= 2) rows.push_back(std::move(row));
+        return;
+      }
+      if (i + 1 >= tokens_.size() || tokens_[i + 1].text != ",") return;
+    }
   }
 
   bool has_no_value(std::size_t i) const {

@@ -14,9 +14,11 @@ namespace cultivar {
 struct SourceNumbers {
   std::vector<std::int64_t> compared;  // beside a comparison, a division or a remainder
   std::vector<std::int64_t> others;
-  // Sizes of real numbers beside a comparison (twice), or after `=`, from 2^-100 to 2^100: values may be
+  // Sizes of real numbers beside a comparison (twice), or after `=`, from 2^-126 to 2^128: values may be
   // compared with them.
   std::vector<double> thresholds;
+  // Numbers that stand together in braces, such as {768, 3072, 256}: rows of a table.
+  std::vector<std::vector<std::int64_t>> rows;
   std::vector<std::int64_t> factors;  // of a name beside a comparison, as in `N == 4 * K`; at most 64
 };
 

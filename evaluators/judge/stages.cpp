@@ -15,6 +15,7 @@
 #include "evaluators/check/composed_inputs.hpp"
 #include "evaluators/check/run_to_run.hpp"
 #include "evaluators/judge/check_build_runs.hpp"
+#include "evaluators/judge/outcomes.hpp"
 #include "evaluators/system/secret.hpp"
 #include "evaluators/timing/input_pool.hpp"
 #include "evaluators/timing/timing_stock.hpp"
@@ -136,6 +137,14 @@ std::string values_note(const CheckValues& values, const std::string& mixture) {
   return note;
 }
 
+// "The plan was that of another machine: num_cores = 1, l2_bytes = 262144."
+std::string machine_note(const Compiled& compiled, const Facts& here, std::uint64_t machine) {
+  std::string names;
+  for (const auto& [name, value] : facts_of(compiled.variant, here, machine))
+    if (here.at(name) != value) names += fmt::format("{}{} = {}", names.empty() ? "" : ", ", name, value);
+  return names.empty() ? names : fmt::format("The plan was that of another machine, with {}.\n", names);
+}
+
 std::string rows_note(const RowLayout& layout, std::size_t rows) {
   if (static_cast<std::int64_t>(rows) == layout.rows()) return {};
   return fmt::format("({} of {} rows were compared)\n", rows, layout.rows());
@@ -210,14 +219,15 @@ tl::expected<std::unique_ptr<Session>, Evaluation> open_session(Device& device, 
                                                                 const Compiled& compiled,
                                                                 const Workload& workload,
                                                                 const std::string& where, double deadline_s,
-                                                                bool in_place) {
+                                                                bool in_place, std::uint64_t machine) {
   const Binary* binary = compiled.binary(macros(compiled.variant, task, workload));
   if (binary == nullptr)
     return tl::make_unexpected(
         rejection(stage, "not compiled for " + where,
                   "This assignment of the specialized macros was not compiled: request it from the compile "
                   "service (Breadth::everything for confirm).\n"));
-  const auto plan = legal_plan(compiled.variant, task, workload, device.facts(), where);
+  const auto plan = legal_plan(compiled.variant, task, workload,
+                               facts_of(compiled.variant, device.facts(), machine), where);
   if (!plan) return tl::make_unexpected(plan.error());
   auto session = device.open(*binary, in_place ? cultivar::in_place(task, *plan) : *plan, deadline_s);
   if (std::error_code ignored; !session && !std::filesystem::exists(binary->path, ignored))
@@ -311,14 +321,14 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
   const bool in_place =
       (placement / 2 + placement) % 2 == 1 && !open_ &&
       std::ranges::any_of(task_.tensors, [](const TensorSpec& t) { return !t.in_place.empty(); });
-  const std::string shape = workload.name + (in_place ? " in place" : "");
+  const std::string shape = fmt::format("{} {} {}", workload.name, in_place, values.machine);
   std::size_t unwritten = 0;
   for (int attempt = 1;; ++attempt) {
     if (!kept_ || kept_shape_ != shape) {
       kept_.reset();
       auto opened = open_ ? open_()
                           : open_session(device_, stage, task_, compiled, workload, where,
-                                         limits_.run_deadline_s, in_place);
+                                         limits_.run_deadline_s, in_place, values.machine);
       if (!opened) return opened.error();
       kept_ = std::move(*opened);
       kept_shape_ = shape;
@@ -380,7 +390,8 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
     };
   const Comparison compared = compare_in_pieces(composed ? loose_ : task_, layout, outputs_, expected);
 
-  const std::string diagnostics = values_note(values, inputs.mixture());
+  const std::string diagnostics =
+      values_note(values, inputs.mixture()) + machine_note(compiled, device_.facts(), values.machine);
   if (too_many_unwritten(layout, unwritten))
     return rejection(stage, fmt::format("output elements not written on {}", where),
                      diagnostics + describe_unwritten(layout, unwritten) + compared.diagnostics);

@@ -67,6 +67,7 @@ struct CheckValues {
   bool composed = false;
   std::optional<int> kind = {};  // of a composition, see compose_values
   bool drawn_shape = false;      // for messages
+  std::uint64_t machine = 0;     // whose facts the plan sees (Place in outcomes.hpp)
 };
 inline constexpr std::size_t kComposedBytes = std::size_t{16} << 20;
 // How much more error composed values allow: they may cancel as no listed ones do, and then a sum loses up to
@@ -124,10 +125,11 @@ class Checker {
 int cores_of(const Facts&);  // number of threads for the oracle: the cpu target's cores, or about half of the
                              // host's cores
 // Opens a session for the variant and workload on the device; every failure is a rejection. `in_place`:
-// outputs that may have an input's memory have it.
+// outputs that may have an input's memory have it. `machine`: see Place in outcomes.hpp.
 tl::expected<std::unique_ptr<Session>, Evaluation> open_session(Device&, Stage, const Task&, const Compiled&,
                                                                 const Workload&, const std::string& where,
-                                                                double deadline_s, bool in_place = false);
+                                                                double deadline_s, bool in_place = false,
+                                                                std::uint64_t machine = 0);
 std::vector<std::vector<std::byte>> output_buffers(const Task&, const Workload&);
 // Resizes the outputs, reusing their memory.
 void size_outputs(const Task&, const Workload&, std::vector<std::vector<std::byte>>&);

@@ -109,7 +109,10 @@ struct TargetTraits {
   // --- Without asking a device ---
   Facts (*stand_in_facts)(int cores) = nullptr;  // for plans; `cores`: of the host, 0: all
   std::string stand_in_words = {};               // whose facts these are; empty: of no use to a reader
-  int (*device_count)() = nullptr;               // devices of this machine; 0: nothing is known
+  // Of these facts, those of another machine for which this one can run a plan, drawn from a seed: a kernel
+  // is exported to machines with fewer cores and other caches. Null: all machines are alike.
+  Facts (*another_machine)(Facts, std::uint64_t seed) = nullptr;
+  int (*device_count)() = nullptr;  // devices of this machine; 0: nothing is known
 
   // --- In a worker ---
   // Opens a device by its number; may throw MissingError.

@@ -55,7 +55,7 @@ double largest(Dtype dtype) {
   return dtype == Dtype::f16    ? 0x1p15
          : dtype == Dtype::f64  ? 0x1p1000
          : dtype == Dtype::e4m3 ? 256.0
-                                : 0x1p126;
+                                : 0x1.8p127;
 }
 double smallest(Dtype dtype) {  // normal
   return dtype == Dtype::f16 ? 0x1p-14 : dtype == Dtype::f64 ? 0x1p-1000 : 0x1p-126;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "evaluators/devices/cpu/code/profile_words.hpp"
 #include "evaluators/devices/cpu/device.hpp"
 #include "evaluators/devices/cpu/launcher.hpp"
+#include "evaluators/system/random.hpp"
 
 namespace cultivar {
 namespace {
@@ -9,6 +12,16 @@ namespace {
 Facts this_machine(int cores) {
   Facts facts = cpu_facts();
   if (cores > 0) facts["num_cores"] = cores;
+  return facts;
+}
+
+// From one core to those that there are, and caches from a quarter to four times as large.
+Facts another_machine(Facts facts, std::uint64_t seed) {
+  RandomStream stream = stream_of(seed, "another machine", 0);
+  double& cores = facts["num_cores"];
+  cores = 1.0 + static_cast<double>(below(stream, static_cast<std::size_t>(cores)));
+  for (const char* cache : {"l1_bytes", "l2_bytes", "l3_bytes"})
+    facts[cache] *= std::exp2(static_cast<double>(below(stream, 5)) - 2.0);
   return facts;
 }
 
@@ -39,6 +52,7 @@ Target cpu_target() {
       .usual_workloads = {"cpu_quick", "quick"},
       .reported = {"text_bytes", "stack_bytes", "constant_bytes"},
       .stand_in_facts = this_machine,
+      .another_machine = another_machine,
       .open = open_device,
       .exporter = cpu_parts,
       .programs = {{"g++", "g++", "apt-get install g++"},

@@ -13,6 +13,7 @@
 #include "evaluators/devices/cuda/run/device.hpp"
 #include "evaluators/devices/cuda/run/visible_gpu.hpp"
 #include "evaluators/devices/cuda/sanitizing.hpp"
+#include "evaluators/system/random.hpp"
 
 namespace cultivar {
 namespace {
@@ -77,6 +78,15 @@ std::unique_ptr<SecondLook> look_again(const ServiceOptions& options) {
 
 }  // namespace
 
+// A card of the same architecture with fewer multiprocessors, or a part of this one.
+Facts another_machine(Facts facts, std::uint64_t seed) {
+  RandomStream stream = stream_of(seed, "another machine", 0);
+  double& number = facts["num_sms"];
+  number = 1.0 + static_cast<double>(below(stream, static_cast<std::size_t>(number)));
+  facts["l2_bytes"] *= std::exp2(static_cast<double>(below(stream, 3)) - 1.0);
+  return facts;
+}
+
 Target cuda_target() {
   static const Architectures architectures{"sm_90a", architecture_on, trouble_with_architecture,
                                            check_launches};
@@ -116,6 +126,7 @@ Target cuda_target() {
       .architectures = &architectures,
       .stand_in_facts = an_h100,
       .stand_in_words = "There is no GPU here: kernels are compiled for an H100, whose numbers these are.",
+      .another_machine = another_machine,
       .device_count = gpus,
       .open = open_device,
       .second_look = look_again,

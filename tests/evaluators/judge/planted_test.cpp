@@ -64,6 +64,9 @@ BOOST_AUTO_TEST_CASE(an_attention_whose_first_tile_decides_the_maximum_is_refuse
 BOOST_AUTO_TEST_CASE(an_attention_that_is_right_for_an_even_number_of_heads_is_refused) {
   check_refused(task_of("attention_forward"), "right_for_even_heads.cpp");
 }
+BOOST_AUTO_TEST_CASE(a_product_whose_manifest_decides_by_three_sizes_is_refused) {
+  check_refused(task_of("matmul"), "blocks_of_eight_rows.cpp");
+}
 BOOST_AUTO_TEST_CASE(an_index_that_is_one_off_is_refused) {
   check_refused(test_kernels() / "planted/argmax", "argmax/one_off_in_odd_rows.cpp");
 }

@@ -73,4 +73,13 @@ BOOST_AUTO_TEST_CASE(a_variable_that_changes_has_no_value) {
   BOOST_TEST(!has(n.compared, 35));
 }
 
+BOOST_AUTO_TEST_CASE(numbers_in_braces_are_rows_of_a_table) {
+  const SourceNumbers n = cultivar::source_numbers(with_code(
+      "constexpr Layer kTuned[] = {{3072, 768, 512}, {768, LANES}}; float parts[8] = {}; int one[] = {7};\n"
+      "struct S { int N, K; }; f({x, 4}); g({1.5f, 2});"));
+  BOOST_REQUIRE(n.rows.size() == 2u);
+  BOOST_TEST(n.rows[0] == (std::vector<std::int64_t>{3072, 768, 512}), boost::test_tools::per_element());
+  BOOST_TEST(n.rows[1] == (std::vector<std::int64_t>{768, 16}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
