@@ -118,6 +118,237 @@ std::vector<Workload> draw_alternatives(const Task& task, const Variant& variant
   return drawn;
 }
 
+// What one evaluation draws, and runs until something is wrong.
+class DrawnChecks {
+ public:
+  DrawnChecks(Checker& checker, const Facts& facts, const Task& task, const Compiled& compiled,
+              const std::vector<Workload>& timed, bool confirming, std::uint64_t seed)
+      : checker_(checker),
+        facts_(facts),
+        task_(task),
+        compiled_(compiled),
+        variant_(compiled.variant),
+        timed_(timed),
+        confirming_(confirming),
+        seed_(seed),
+        around_(small_listed(task, compiled.variant)),
+        foci_(foci_of(task, compiled.variant, derive_seed(seed, "foci"))) {}
+
+  // A rejection without a run: what the variant claims and no check reaches.
+  std::optional<Evaluation> draw() {
+    draw_scattered();
+    if (claimed_ >= kLeastClaimed && kFewIllegal * illegal_ > claimed_)
+      return rejection(
+          Stage::lint, "constraints exclude claimed shapes",
+          fmt::format("Of {} shapes that `requires` claims, {} violate a constraint or have no legal plan. "
+                      "Constraints are for tunables: narrow `requires` instead.\n",
+                      claimed_, illegal_));
+    if (!confirming_) return std::nullopt;
+    const auto listed = [&](const Workload& w) { return is_listed(task_, w); };
+    if (std::ranges::all_of(scattered_, listed) && std::ranges::all_of(exactly_, listed))
+      return rejection(
+          Stage::lint, "the variant claims only shapes that the task lists",
+          "No other shape was found on which it may run. `requires` must describe what the kernel "
+          "needs, such as multiples of a tile, not which shapes it was tried on.\n");
+    tabled_ = draw_focused_shapes(task_, variant_, around_, kMediumShapes,
+                                  table_foci(task_, variant_, seed_for("tables")), counts().tabled,
+                                  seed_for("tabled"), runs_);
+    std::vector<Workload> reached;
+    std::ranges::copy_if(every_claimed_shape(task_, variant_), std::back_inserter(reached), runs_);
+    for (const auto* all : {&exactly_, &scattered_}) std::ranges::copy(*all, std::back_inserter(reached));
+    if (auto beyond = draw_alternatives_of(reached)) return beyond;
+    if (auto beyond = draw_decided(reached)) return beyond;
+    for (const std::vector<Focus>& longest : longest_foci(task_, seed_for("longest")))
+      for (Workload& shape : draw_focused_shapes(task_, variant_, around_, kLongest, longest, 1,
+                                                 seed_for("longest", thorough_.size()), runs_))
+        thorough_.push_back({std::move(shape)});
+    return std::nullopt;
+  }
+
+  std::optional<Evaluation> run(const Announce& progress) {
+    const std::vector<Phase> phases = in_phases();
+    std::size_t done = 0, all = 0;
+    for (const Phase& phase : phases) all += phase.runs.size();
+    for (const Phase& phase : phases) {
+      const Clock::time_point begin = Clock::now();
+      for (const DrawnRun& run : phase.runs) {
+        if (seconds_since(begin) >= phase.seconds) break;
+        progress(
+            {Stage::edge, {}, fmt::format("drawn run {} of at most {}: {}", ++done, all, run.shape.name)});
+        if (auto wrong = checker_.check(Stage::edge, compiled_, run.shape, run.seed, run.values))
+          return shrunk(checker_, task_, compiled_, runs_, run, std::move(*wrong));
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct Phase {
+    double seconds;
+    std::vector<DrawnRun> runs;
+  };
+
+  const DrawnCounts& counts() const { return confirming_ ? kDrawnConfirming : kDrawnSearching; }
+  std::uint64_t seed_for(std::string_view purpose, std::uint64_t index = 0) const {
+    return derive_seed(seed_, purpose, index);
+  }
+  bool has_binary(const Workload& shape) const {
+    return compiled_.binary(macros(variant_, task_, shape)) != nullptr;
+  }
+  bool runs_at(const Place& place) const {
+    return has_binary(place.shape) &&
+           is_legal(variant_, task_, place.shape, facts_of(variant_, facts_, place.machine));
+  }
+
+  // Near listed shapes, and at foci.
+  void draw_scattered() {
+    // A card's limits on a grid are no constraints that a kernel must name, so of shapes that are far from
+    // the listed ones what is illegal does not count.
+    const std::function<bool(const Workload&)> legal = [&](const Workload& shape) {
+      if (!has_binary(shape)) return false;
+      ++claimed_;
+      const bool runs = is_legal(variant_, task_, shape, facts_);
+      if (!runs) ++illegal_;
+      return runs;
+    };
+    const auto add = [&](std::vector<Workload> shapes) {
+      std::ranges::move(shapes, std::back_inserter(scattered_));
+    };
+    add(draw_shapes(task_, variant_, around_, limits_of(task_, around_, 1.0), counts().small,
+                    seed_for("small"), legal));
+    std::vector<Focus> exact, near, far;
+    for (const Focus& focus : foci_)
+      (focus.compared                                                          ? exact
+       : focus.relation == Focus::Relation::none && focus.value >= kLargeFocus ? far
+                                                                               : near)
+          .push_back(focus);
+    exactly_ = draw_focused_shapes(task_, variant_, around_, confirming_ ? kMediumShapes : kFocused, exact,
+                                   counts().exactly, seed_for("exactly"), runs_);
+    add(draw_focused_shapes(task_, variant_, around_, kFocused, near, counts().focused, seed_for("focused"),
+                            runs_));
+    if (confirming_) std::ranges::copy_if(compiled_.drawn, std::back_inserter(scattered_), legal);
+    std::vector<Workload> large = timed_;
+    std::mt19937_64 order(seed_for("order"));
+    std::ranges::shuffle(large, order);
+    for (std::size_t i = 0; i < std::min(counts().large, large.size()); ++i) {
+      const std::span<const Workload> one = std::span(large).subspan(i, 1);
+      add(draw_shapes(task_, variant_, one, limits_of(task_, one, 1.0), 1, seed_for("large", i), legal));
+    }
+    if (!confirming_) return;
+    add(draw_focused_shapes(task_, variant_, around_, kMediumShapes, far, counts().medium, seed_for("medium"),
+                            runs_));
+    add(draw_far_shapes(task_, variant_, around_, limits_of(task_, timed_, 1.0), kDrawnFar, seed_for("far"),
+                        runs_));
+  }
+
+  std::optional<Evaluation> draw_alternatives_of(std::vector<Workload> reached) {
+    std::ranges::copy(timed_, std::back_inserter(reached));
+    std::vector<ClaimedAlternative> unreached;
+    for (Workload& shape :
+         draw_alternatives(task_, variant_, reached, foci_, seed_for("alternatives"), runs_, &unreached))
+      thorough_.push_back({std::move(shape)});
+    if (unreached.empty()) return std::nullopt;
+    return rejection(
+        Stage::lint, fmt::format("`requires` claims what no check reaches: {}", unreached.front().text),
+        fmt::format("`requires: \"{}\"` holds where {}, but of all shapes that are checked, listed or drawn, "
+                    "none is such a one. Narrow it to \"{}\".\n",
+                    variant_.manifest.requires_->text(), unreached.front().text, unreached.front().narrowed));
+  }
+
+  // `reached`: without the timed ones, which are multiples of everything, and say little of what else
+  // happens.
+  std::optional<Evaluation> draw_decided(std::vector<Workload> reached) {
+    std::vector<Outcome> rare = outcomes_beyond(variant_, task_, facts_, reached, kOutcomeShapes);
+    for (const auto* more : {&timed_, &compiled_.drawn})
+      std::ranges::copy(*more, std::back_inserter(reached));
+    const std::function<bool(const Place&)> usable = [&](const Place& place) { return runs_at(place); };
+    decided_ = draw_outcomes(task_, variant_, facts_, reached, rare, seed_for("outcomes"), usable);
+    const auto beyond = claimed_beyond(task_, variant_, facts_, reached, rare, seed_for("beyond"), usable);
+    if (!beyond) return std::nullopt;
+    const std::string& condition = beyond->outcome.condition.text();
+    return rejection(
+        Stage::lint,
+        fmt::format("{} depends on what no check reaches: {}{}", beyond->outcome.where,
+                    beyond->outcome.holds ? "" : "not ", condition),
+        fmt::format("On {}, which the variant claims, `{}` {}, but on no shape that is small enough to be "
+                    "checked. Narrow `requires` so that it excludes such shapes, or leave the condition "
+                    "out.\n",
+                    beyond->shape.name, condition, beyond->outcome.holds ? "holds" : "does not hold"));
+  }
+
+  // All shapes with the first kind of values, then all with the next: where time ends, each has had some.
+  std::vector<std::vector<DrawnRun>> in_turns(std::span<const Place> of, const std::string& purpose) const {
+    std::vector<std::vector<DrawnRun>> turns;
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      const std::uint64_t own = seed_for(purpose + " values", i);
+      const Workload& shape = of[i].shape;
+      auto values =
+          confirming_ ? all_values(task_, shape, own) : std::vector{drawn_values(task_, shape, own)};
+      // Several shapes together have soon had all kinds.
+      std::ranges::rotate(
+          values, values.begin() + static_cast<std::ptrdiff_t>(values.size() * (i % kStarts) / kStarts));
+      if (turns.size() < values.size()) turns.resize(values.size());
+      for (std::size_t turn = 0; turn < values.size(); ++turn) {
+        DrawnRun& run = turns[turn].emplace_back(
+            DrawnRun{shape, values[turn], derive_seed(seed_for(purpose, i), "turn", turn)});
+        run.values.machine = of[i].machine;
+        // A plan may depend on the number of cores and on caches anywhere.
+        if (confirming_ && run.values.machine == 0 && derive_seed(run.seed, "elsewhere") % kElsewhere == 0)
+          if (const Place place{shape, derive_seed(run.seed, "machine")}; runs_at(place))
+            run.values.machine = place.machine;
+      }
+    }
+    return turns;
+  }
+
+  std::vector<Phase> in_phases() const {
+    Phase outcomes{kOutcomeSeconds, {}}, longest{kLongestSeconds, {}}, first{kDrawnSeconds, {}},
+        later{kDrawnKindsSeconds, {}};
+    for (const char* round : {"first round", "second round", "third round"}) {
+      for (const auto& turn : in_turns(decided_, round))
+        std::ranges::copy(turn, std::back_inserter(outcomes.runs));
+      for (const auto& turn : in_turns(thorough_, round))
+        std::ranges::copy(turn, std::back_inserter(longest.runs));
+    }
+    const auto add = [&](const Workload& shape, const CheckValues& values, std::string_view purpose) {
+      first.runs.push_back({shape, values, seed_for(purpose, first.runs.size())});
+    };
+    if (confirming_)
+      for (const Workload& shape : draw_large_counts(task_, variant_, timed_, seed_for("counts"), runs_))
+        add(shape, {.drawn_shape = true}, "count");
+    std::vector<Place> at_numbers;
+    for (const Workload& shape : exactly_) at_numbers.push_back({shape});
+    const std::vector<std::vector<DrawnRun>> turns = in_turns(at_numbers, "exact");
+    for (std::size_t turn = 0; turn < std::max<std::size_t>(1, turns.size()); ++turn) {
+      if (turn < turns.size())
+        std::ranges::copy(turns[turn], std::back_inserter((turn < kFirstTurns ? first : later).runs));
+      if (turn > 0) continue;
+      for (const Workload& shape : tabled_) add(shape, {.drawn_shape = true}, "table");
+      for (const Workload& shape : scattered_)
+        add(shape, drawn_values(task_, shape, seed_for("drawn", first.runs.size())), "drawn");
+    }
+    return {std::move(outcomes), std::move(longest), std::move(first), std::move(later)};
+  }
+
+  Checker& checker_;
+  const Facts& facts_;
+  const Task& task_;
+  const Compiled& compiled_;
+  const Variant& variant_;
+  const std::vector<Workload>& timed_;
+  const bool confirming_;
+  const std::uint64_t seed_;
+  const std::vector<Workload> around_;  // small listed shapes
+  const std::vector<Focus> foci_;
+  const std::function<bool(const Workload&)> runs_ = [this](const Workload& shape) {
+    return runs_at({shape});
+  };
+  int claimed_ = 0, illegal_ = 0;
+  std::vector<Workload> scattered_, exactly_,
+      tabled_;                             // anywhere; at a number of the source; at a table's row
+  std::vector<Place> decided_, thorough_;  // with values of every kind
+};
+
 }  // namespace
 
 bool applies(const Task& task, const StressCase& stress, const Workload& workload) {
@@ -224,180 +455,9 @@ std::optional<Evaluation> check_stressed_specialisations(Checker& checker, const
 std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& facts, const Task& task,
                                              const Compiled& compiled, const std::vector<Workload>& timed,
                                              bool confirming, std::uint64_t seed, const Announce& progress) {
-  const Variant& variant = compiled.variant;
-  int claimed = 0, illegal = 0;
-  // A card's limits on a grid are no constraints that a kernel must name, so of shapes that are far from the
-  // listed ones what is illegal does not count.
-  const auto has_binary = [&](const Workload& w) {
-    return compiled.binary(macros(variant, task, w)) != nullptr;
-  };
-  const auto runs = [&](const Workload& w) { return has_binary(w) && is_legal(variant, task, w, facts); };
-  const auto legal = [&](const Workload& w) {
-    if (!has_binary(w)) return false;
-    ++claimed;
-    const bool legal = is_legal(variant, task, w, facts);
-    if (!legal) ++illegal;
-    return legal;
-  };
-
-  const DrawnCounts counts = confirming ? kDrawnConfirming : kDrawnSearching;
-  const std::vector<Workload> around = small_listed(task, variant);
-  std::vector<Workload> shapes = draw_shapes(task, variant, around, limits_of(task, around, 1.0),
-                                             counts.small, derive_seed(seed, "small"), legal);
-  std::vector<Focus> exact, near, far;
-  const std::vector<Focus> foci = foci_of(task, variant, derive_seed(seed, "foci"));
-  for (const Focus& focus : foci)
-    (focus.compared                                                          ? exact
-     : focus.relation == Focus::Relation::none && focus.value >= kLargeFocus ? far
-                                                                             : near)
-        .push_back(focus);
-  const std::vector<Workload> exactly =
-      draw_focused_shapes(task, variant, around, confirming ? kMediumShapes : kFocused, exact, counts.exactly,
-                          derive_seed(seed, "exactly"), runs);
-  std::ranges::copy(draw_focused_shapes(task, variant, around, kFocused, near, counts.focused,
-                                        derive_seed(seed, "focused"), runs),
-                    std::back_inserter(shapes));
-  if (confirming) std::ranges::copy_if(compiled.drawn, std::back_inserter(shapes), legal);
-  std::vector<Workload> large = timed;
-  std::mt19937_64 order(derive_seed(seed, "order"));
-  std::ranges::shuffle(large, order);
-  for (std::size_t i = 0; i < std::min(counts.large, large.size()); ++i)
-    std::ranges::copy(draw_shapes(task, variant, std::span(large).subspan(i, 1),
-                                  limits_of(task, std::span(large).subspan(i, 1), 1.0), 1,
-                                  derive_seed(seed, "large", i), legal),
-                      std::back_inserter(shapes));
-  if (confirming) {
-    std::ranges::copy(draw_focused_shapes(task, variant, around, kMediumShapes, far, counts.medium,
-                                          derive_seed(seed, "medium"), runs),
-                      std::back_inserter(shapes));
-    std::ranges::copy(draw_far_shapes(task, variant, around, limits_of(task, timed, 1.0), kDrawnFar,
-                                      derive_seed(seed, "far"), runs),
-                      std::back_inserter(shapes));
-  }
-  if (claimed >= kLeastClaimed && kFewIllegal * illegal > claimed)
-    return rejection(
-        Stage::lint, "constraints exclude claimed shapes",
-        fmt::format("Of {} shapes that `requires` claims, {} violate a constraint or have no legal plan. "
-                    "Constraints are for tunables: narrow `requires` instead.\n",
-                    claimed, illegal));
-  const auto listed = [&](const Workload& w) { return is_listed(task, w); };
-  if (confirming && std::ranges::all_of(shapes, listed) && std::ranges::all_of(exactly, listed))
-    return rejection(Stage::lint, "the variant claims only shapes that the task lists",
-                     "No other shape was found on which it may run. `requires` must describe what the kernel "
-                     "needs, such as multiples of a tile, not which shapes it was tried on.\n");
-
-  std::vector<Place> decided, thorough;  // with values of every kind
-  std::vector<Workload> tabled;
-  const auto runs_at = [&](const Place& place) {
-    return has_binary(place.shape) &&
-           is_legal(variant, task, place.shape, facts_of(variant, facts, place.machine));
-  };
-  if (confirming) {
-    tabled = draw_focused_shapes(task, variant, around, kMediumShapes,
-                                 table_foci(task, variant, derive_seed(seed, "tables")), counts.tabled,
-                                 derive_seed(seed, "tabled"), runs);
-    std::vector<Workload> reached = timed;
-    std::ranges::copy_if(every_claimed_shape(task, variant), std::back_inserter(reached), runs);
-    for (const auto* all : {&exactly, static_cast<const std::vector<Workload>*>(&shapes)})
-      std::ranges::copy(*all, std::back_inserter(reached));
-    std::vector<ClaimedAlternative> unreached;
-    for (Workload& shape :
-         draw_alternatives(task, variant, reached, foci, derive_seed(seed, "alternatives"), runs, &unreached))
-      thorough.push_back({std::move(shape)});
-    if (!unreached.empty())
-      return rejection(
-          Stage::lint, fmt::format("`requires` claims what no check reaches: {}", unreached.front().text),
-          fmt::format(
-              "`requires: \"{}\"` holds where {}, but of all shapes that are checked, listed or drawn, "
-              "none is such a one. Narrow it to \"{}\".\n",
-              variant.manifest.requires_->text(), unreached.front().text, unreached.front().narrowed));
-    // One timed shape says little: it is a multiple of everything.
-    const std::span<const Workload> untimed(reached.data() + timed.size(), reached.size() - timed.size());
-    std::vector<Outcome> rare = outcomes_beyond(variant, task, facts, untimed, kOutcomeShapes);
-    // What was compiled for outcomes is near enough; their shapes have had only one kind of values.
-    std::ranges::copy(compiled.drawn, std::back_inserter(reached));
-    decided = draw_outcomes(task, variant, facts, reached, rare, derive_seed(seed, "outcomes"), runs_at);
-    if (const auto beyond =
-            claimed_beyond(task, variant, facts, reached, rare, derive_seed(seed, "beyond"), runs_at))
-      return rejection(
-          Stage::lint,
-          fmt::format("{} depends on what no check reaches: {}{}", beyond->outcome.where,
-                      beyond->outcome.holds ? "" : "not ", beyond->outcome.condition.text()),
-          fmt::format("On {}, which the variant claims, `{}` {}, but on no shape that is small enough to be "
-                      "checked. Narrow `requires` so that it excludes such shapes, or leave the condition "
-                      "out.\n",
-                      beyond->shape.name, beyond->outcome.condition.text(),
-                      beyond->outcome.holds ? "holds" : "does not hold"));
-    for (const std::vector<Focus>& longest : longest_foci(task, derive_seed(seed, "longest")))
-      for (Workload& shape : draw_focused_shapes(task, variant, around, kLongest, longest, 1,
-                                                 derive_seed(seed, "longest", thorough.size()), runs))
-        thorough.push_back({std::move(shape)});
-  }
-  // All shapes with the first kind of values, then all with the next: where time ends, each has had some.
-  const auto in_turns = [&](std::span<const Place> of, const std::string& purpose) {
-    std::vector<std::vector<DrawnRun>> turns;
-    for (std::size_t i = 0; i < of.size(); ++i) {
-      const std::uint64_t own = derive_seed(seed, purpose + " values", i);
-      const Workload& shape = of[i].shape;
-      auto values = confirming ? all_values(task, shape, own) : std::vector{drawn_values(task, shape, own)};
-      // Several shapes together have soon had all kinds.
-      std::ranges::rotate(
-          values, values.begin() + static_cast<std::ptrdiff_t>(values.size() * (i % kStarts) / kStarts));
-      if (turns.size() < values.size()) turns.resize(values.size());
-      for (std::size_t turn = 0; turn < values.size(); ++turn) {
-        DrawnRun& run = turns[turn].emplace_back(
-            DrawnRun{shape, values[turn], derive_seed(derive_seed(seed, purpose, i), "turn", turn)});
-        run.values.machine = of[i].machine;
-        // A plan may depend on the number of cores and on caches anywhere.
-        if (confirming && run.values.machine == 0 && derive_seed(run.seed, "elsewhere") % kElsewhere == 0)
-          if (const Place place{shape, derive_seed(run.seed, "machine")}; runs_at(place))
-            run.values.machine = place.machine;
-      }
-    }
-    return turns;
-  };
-  struct Phase {
-    std::vector<DrawnRun> runs;
-    double seconds;
-  };
-  Phase outcomes{{}, kOutcomeSeconds}, long_ones{{}, kLongestSeconds}, first{{}, kDrawnSeconds},
-      later{{}, kDrawnKindsSeconds};
-  for (const char* round : {"first round", "second round", "third round"}) {
-    for (const auto& turn : in_turns(decided, round))
-      std::ranges::copy(turn, std::back_inserter(outcomes.runs));
-    for (const auto& turn : in_turns(thorough, round))
-      std::ranges::copy(turn, std::back_inserter(long_ones.runs));
-  }
-  if (confirming)
-    for (const Workload& shape : draw_large_counts(task, variant, timed, derive_seed(seed, "counts"), runs))
-      first.runs.push_back({shape, {.drawn_shape = true}, derive_seed(seed, "count", first.runs.size())});
-  std::vector<Place> at_numbers;
-  for (const Workload& shape : exactly) at_numbers.push_back({shape});
-  const std::vector<std::vector<DrawnRun>> turns = in_turns(at_numbers, "exact");
-  for (std::size_t turn = 0; turn < std::max<std::size_t>(1, turns.size()); ++turn) {
-    if (turn < turns.size())
-      std::ranges::copy(turns[turn], std::back_inserter((turn < kFirstTurns ? first : later).runs));
-    if (turn > 0) continue;
-    for (const Workload& shape : shapes) {
-      const std::uint64_t own = derive_seed(seed, "drawn", first.runs.size());
-      first.runs.push_back({shape, drawn_values(task, shape, own), own});
-    }
-    for (const Workload& shape : tabled)
-      first.runs.push_back({shape, {.drawn_shape = true}, derive_seed(seed, "table", first.runs.size())});
-  }
-  std::size_t done = 0;
-  const std::size_t all =
-      outcomes.runs.size() + long_ones.runs.size() + first.runs.size() + later.runs.size();
-  for (const Phase* phase : {&outcomes, &long_ones, &first, &later}) {
-    const Clock::time_point begin = Clock::now();
-    for (const DrawnRun& run : phase->runs) {
-      if (seconds_since(begin) >= phase->seconds) break;
-      progress({Stage::edge, {}, fmt::format("drawn run {} of at most {}: {}", ++done, all, run.shape.name)});
-      if (auto wrong = checker.check(Stage::edge, compiled, run.shape, run.seed, run.values))
-        return shrunk(checker, task, compiled, runs, run, std::move(*wrong));
-    }
-  }
-  return std::nullopt;
+  DrawnChecks checks(checker, facts, task, compiled, timed, confirming, seed);
+  if (auto refused = checks.draw()) return refused;
+  return checks.run(progress);
 }
 
 }  // namespace cultivar

@@ -18,7 +18,7 @@ namespace cultivar {
 struct DrawnCounts {
   std::size_t small = 4, exactly = 2, focused = 2, medium = 0, large = 1, tabled = 0;
 };
-inline constexpr DrawnCounts kDrawnSearching{}, kDrawnConfirming{16, 144, 240, 48, 6, 192};
+inline constexpr DrawnCounts kDrawnSearching{}, kDrawnConfirming{16, 144, 240, 48, 6, 256};
 // And for a confirmation, with more rows than any listed shape.
 inline constexpr std::size_t kDrawnFar = 3;
 // How long a confirmation runs the outcomes of conditions (outcomes.hpp) with values of every kind, then the

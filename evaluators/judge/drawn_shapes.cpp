@@ -348,38 +348,6 @@ bool is_listed(const Task& task, const Workload& workload) {
   return found;
 }
 
-// Those of which every output has a row for each value.
-std::vector<std::pair<std::string, double>> far_dimensions(const Task& task) {
-  std::vector<std::pair<std::string, double>> growing;
-  for (const std::string& name : task.rows) {
-    if (std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
-          return tensor.role == Role::output && tensor.rows &&
-                 std::ranges::find(*tensor.rows, name) == tensor.rows->end();
-        }))
-      continue;
-    double greatest = 0.0;
-    for_each_listed(task, [&](const Workload& w) { greatest = std::max(greatest, w.values.at(name)); });
-    growing.emplace_back(name, greatest);
-  }
-  return growing;
-}
-
-std::optional<std::pair<double, double>> amounts_of(const Task& task, const Parameter& p) {
-  if (p.flag || (is_floating(p.type) && !p.optional)) return std::nullopt;
-  std::set<double> all, given;
-  for_each_listed(task, [&](const Workload& w) {
-    all.insert(w.values.at(p.name));
-    if (given_values(task, w).contains(p.name)) given.insert(w.values.at(p.name));
-  });
-  const auto consecutive = [&] { return *all.rbegin() - *all.begin() < static_cast<double>(all.size()); };
-  if (given.empty() || (!is_floating(p.type) && consecutive())) return std::nullopt;
-  double least = *given.begin(), greatest = *given.rbegin();
-  if (given.size() == 1)
-    std::tie(least, greatest) = std::minmax({*given.begin() / 2.0, *given.begin() * 2.0});
-  if (!is_floating(p.type)) least = std::ceil(least), greatest = std::floor(greatest);
-  return std::pair{least, greatest};
-}
-
 std::vector<Workload> draw_shapes(const Task& task, const Variant& variant, std::span<const Workload> around,
                                   const ShapeLimits& limits, std::size_t count, std::uint64_t seed,
                                   const std::function<bool(const Workload&)>& usable) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "evaluators/judge/extents.hpp"
 #include "evaluators/judge/foci.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/variant.hpp"
@@ -29,12 +30,6 @@ ShapeLimits limits_of(const Task&, std::span<const Workload>, double factor);
 
 // Whether a list of the task gives this shape (with any dtype).
 bool is_listed(const Task&, const Workload&);
-
-// The least and the greatest value that a drawn shape gives a parameter that is not off: those among the
-// listed values that are not its default, or half and twice the only one. nullopt if it is no amount: a flag,
-// an integer whose listed values are consecutive (a choice among forms), a number that is not optional (drawn
-// near the shape's own), or one that no listed shape gives.
-std::optional<std::pair<double, double>> amounts_of(const Task&, const Parameter&);
 
 // Up to `count` different shapes that the task does not list, that the variant claims and that are `usable`,
 // each drawn near one of `around`. Fewer if they are hard to find, as where the variant claims only
@@ -78,7 +73,5 @@ std::vector<Workload> draw_far_shapes(const Task&, const Variant&, std::span<con
 std::vector<Workload> draw_large_counts(const Task&, const Variant&, std::span<const Workload> timed,
                                         std::uint64_t seed,
                                         const std::function<bool(const Workload&)>& usable);
-// The dimensions that grow so, each with its greatest listed value.
-std::vector<std::pair<std::string, double>> far_dimensions(const Task&);
 
 }  // namespace cultivar

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "evaluators/judge/check_shapes.hpp"
-#include "evaluators/judge/drawn_shapes.hpp"
+#include "evaluators/judge/extents.hpp"
 #include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/system/random.hpp"
 
@@ -16,33 +16,6 @@ namespace cultivar {
 namespace {
 
 constexpr std::int64_t kGreatestProduct = 1 << 23;  // of two numbers of a source
-
-// Whether whole numbers of an input are indices below this dimension: a table, of which an output reads some
-// entries.
-bool is_indexed(const Task& task, const std::string& name) {
-  return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
-    return tensor.role == Role::input && is_whole(tensor.fill.kind) && tensor.fill.b_of &&
-           std::ranges::count(tensor.fill.b_of->names(), name) > 0;
-  });
-}
-
-// Dimensions over which outputs sum grow little: the rounding of long sums is not what a task permits.
-std::map<std::string, double> longest_sums(const Task& task) {
-  constexpr double kSummedByAll = 4.0, kSummedBySome = 16.0;  // times the greatest listed
-  std::map<std::string, double> most;
-  for (const Dimension& d : task.dimensions) {
-    const auto outputs = [&](bool with) {
-      return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
-        return tensor.role == Role::output && (std::ranges::count(tensor.shape, d.name) > 0) == with;
-      });
-    };
-    if (!outputs(false) || is_indexed(task, d.name)) continue;
-    const double times = outputs(true) ? kSummedBySome : kSummedByAll;
-    for_each_listed(
-        task, [&](const Workload& w) { most[d.name] = std::max(most[d.name], times * w.values.at(d.name)); });
-  }
-  return most;
-}
 
 }  // namespace
 
@@ -170,33 +143,21 @@ std::vector<Focus> table_foci(const Task& task, const Variant& variant, std::uin
       const auto value = static_cast<double>(row[i]);
       for (const Dimension& d : task.dimensions) {
         if (i < 2) all.push_back({d.name, value, Focus::Relation::none, {}, true, Focus::Others::least});
-        for (std::size_t j = i + 1; j < std::min<std::size_t>(row.size(), 3); ++j)
-          for (const Dimension& other : task.dimensions)
-            if (other.name != d.name)
-              all.push_back({d.name,
-                             value,
-                             Focus::Relation::none,
-                             {},
-                             true,
-                             Focus::Others::least,
-                             other.name,
-                             static_cast<double>(row[j])});
+        if (i > 1 || i + 1 == row.size()) continue;
+        for (const Dimension& other : task.dimensions)
+          if (other.name != d.name)
+            all.push_back({d.name,
+                           value,
+                           Focus::Relation::none,
+                           {},
+                           true,
+                           Focus::Others::least,
+                           other.name,
+                           static_cast<double>(row[i + 1])});
       }
     }
   for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[below(stream, i)]);
   return all;
-}
-
-std::map<std::string, double> longest_extents(const Task& task) {
-  const std::map<std::string, double> sums = longest_sums(task);
-  std::map<std::string, double> longest;
-  for (const Dimension& d : task.dimensions) {
-    double greatest = 1.0;
-    for_each_listed(task, [&](const Workload& w) { greatest = std::max(greatest, w.values.at(d.name)); });
-    // Beyond tiles whose number 16 bits do not hold, where sums may be so long.
-    longest[d.name] = sums.contains(d.name) ? 4.0 * greatest : std::max(4.0 * greatest, 0x1p21);
-  }
-  return longest;
 }
 
 std::vector<std::vector<Focus>> longest_foci(const Task& task, std::uint64_t seed) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -32,13 +31,10 @@ struct Focus {
 // another, or each in a dimension of its own.
 std::vector<Focus> foci_of(const Task&, const Variant&, std::uint64_t seed);
 
-// The rows of tables in the source, such as {768, 3072, 256}: each pair of their numbers in two dimensions,
-// and each number in one; in a secret order. A table of tuned sizes decides by a whole row.
+// The rows of tables in the source, such as {768, 3072, 256}: the first two numbers in a
+// dimension each, and neighbours among the first three in two; in a secret order. A table of tuned sizes
+// decides by a whole row.
 std::vector<Focus> table_foci(const Task&, const Variant&, std::uint64_t seed);
-
-// Of each dimension, the longest that checks look at: four times as long as listed anywhere, or 2^21, where
-// outputs do not sum over it.
-std::map<std::string, double> longest_extents(const Task&);
 
 // For each dimension, alternatives in which it is the longest, the best first: up to longest_extents, less a
 // few; the other dimensions as small as possible, or mostly small.

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluators/judge/extents.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+
+#include "evaluators/judge/check_shapes.hpp"
+#include "evaluators/task/make_workload.hpp"
+
+namespace cultivar {
+namespace {
+
+// Whether whole numbers of an input are indices below this dimension: a table, of which an output reads some
+// entries.
+bool is_indexed(const Task& task, const std::string& name) {
+  return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
+    return tensor.role == Role::input && is_whole(tensor.fill.kind) && tensor.fill.b_of &&
+           std::ranges::count(tensor.fill.b_of->names(), name) > 0;
+  });
+}
+
+}  // namespace
+
+std::map<std::string, double> longest_sums(const Task& task) {
+  constexpr double kSummedByAll = 4.0, kSummedBySome = 16.0;  // times the greatest listed
+  std::map<std::string, double> most;
+  for (const Dimension& d : task.dimensions) {
+    const auto outputs = [&](bool with) {
+      return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
+        return tensor.role == Role::output && (std::ranges::count(tensor.shape, d.name) > 0) == with;
+      });
+    };
+    if (!outputs(false) || is_indexed(task, d.name)) continue;
+    const double times = outputs(true) ? kSummedBySome : kSummedByAll;
+    for_each_listed(
+        task, [&](const Workload& w) { most[d.name] = std::max(most[d.name], times * w.values.at(d.name)); });
+  }
+  return most;
+}
+
+std::map<std::string, double> longest_extents(const Task& task) {
+  const std::map<std::string, double> sums = longest_sums(task);
+  std::map<std::string, double> longest;
+  for (const Dimension& d : task.dimensions) {
+    double greatest = 1.0;
+    for_each_listed(task, [&](const Workload& w) { greatest = std::max(greatest, w.values.at(d.name)); });
+    // Beyond tiles whose number 16 bits do not hold, where sums may be so long.
+    longest[d.name] = sums.contains(d.name) ? 4.0 * greatest : std::max(4.0 * greatest, 0x1p21);
+  }
+  return longest;
+}
+
+// Those of which every output has a row for each value.
+std::vector<std::pair<std::string, double>> far_dimensions(const Task& task) {
+  std::vector<std::pair<std::string, double>> growing;
+  for (const std::string& name : task.rows) {
+    if (std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
+          return tensor.role == Role::output && tensor.rows &&
+                 std::ranges::find(*tensor.rows, name) == tensor.rows->end();
+        }))
+      continue;
+    double greatest = 0.0;
+    for_each_listed(task, [&](const Workload& w) { greatest = std::max(greatest, w.values.at(name)); });
+    growing.emplace_back(name, greatest);
+  }
+  return growing;
+}
+
+std::optional<std::pair<double, double>> amounts_of(const Task& task, const Parameter& p) {
+  if (p.flag || (is_floating(p.type) && !p.optional)) return std::nullopt;
+  std::set<double> all, given;
+  for_each_listed(task, [&](const Workload& w) {
+    all.insert(w.values.at(p.name));
+    if (given_values(task, w).contains(p.name)) given.insert(w.values.at(p.name));
+  });
+  const auto consecutive = [&] { return *all.rbegin() - *all.begin() < static_cast<double>(all.size()); };
+  if (given.empty() || (!is_floating(p.type) && consecutive())) return std::nullopt;
+  double least = *given.begin(), greatest = *given.rbegin();
+  if (given.size() == 1)
+    std::tie(least, greatest) = std::minmax({*given.begin() / 2.0, *given.begin() * 2.0});
+  if (!is_floating(p.type)) least = std::ceil(least), greatest = std::floor(greatest);
+  return std::pair{least, greatest};
+}
+
+}  // namespace cultivar
