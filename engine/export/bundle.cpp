@@ -113,6 +113,13 @@ std::string library_name(const std::string& run, const std::string& variant) {
   return fmt::format("{}_{}", name, variant.substr(0, 8));
 }
 
+// ", K up to 57344": the dimensions that outputs sum over
+std::string longest_words(const std::map<std::string, double>& longest) {
+  std::string words;
+  for (const auto& [dimension, most] : longest) words += fmt::format(", {} up to {:.0f}", dimension, most);
+  return words;
+}
+
 // The task's implementation in PyTorch: from the record, or from the installation for records without it.
 // Empty: the task has none.
 constexpr const char* kInPytorch = "pytorch.py";
@@ -283,6 +290,7 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
                          fmt::join(contents.specialisations, ", "))},
       {"most_elements",
        std::to_string(std::ranges::max(*kernels, {}, &BundledKernel::most_elements).most_elements)},
+      {"longest", longest_words(input.longest)},
       {"target", name_of(config.target)},
       {"library", library},
       {"library_file", "lib" + library + ".so"},

@@ -9,6 +9,7 @@
 #include "engine/config/config.hpp"
 #include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
+#include "evaluators/judge/extents.hpp"
 #include "evaluators/launchers/launcher_parts.hpp"
 
 namespace cultivar {
@@ -29,7 +30,7 @@ struct BundledKernel {
   IndividualId id() const { return row.individual.id; }
   // References the task, the facts and this object.
   LauncherInput input(const Task& task, const Facts& facts) const {
-    return {task, variant, facts, workloads, folder, most_elements, covered};
+    return {task, variant, facts, workloads, folder, most_elements, covered, longest_sums(task)};
   }
   nlohmann::json configuration() const;
   // Its source by path in the bundle, the main file first.

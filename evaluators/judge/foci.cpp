@@ -168,7 +168,7 @@ std::vector<std::vector<Focus>> longest_foci(const Task& task, std::uint64_t see
     double greatest = 1.0;
     for_each_listed(task, [&](const Workload& w) { greatest = std::max(greatest, w.values.at(d.name)); });
     const double longest = extents.at(d.name);
-    for (const Focus::Others others : {Focus::Others::least, Focus::Others::small}) {
+    for (const Focus::Others others : {Focus::Others::least, Focus::Others::small, Focus::Others::listed}) {
       const double odd = 1.0 + 2.0 * static_cast<double>(below(stream, 32));
       std::vector<Focus> one;
       for (const double value : {longest - odd, longest, 0x1p18 - odd, 0x1p17 - odd, 0x1p16 + odd,

@@ -37,7 +37,7 @@ std::vector<Focus> foci_of(const Task&, const Variant&, std::uint64_t seed);
 std::vector<Focus> table_foci(const Task&, const Variant&, std::uint64_t seed);
 
 // For each dimension, alternatives in which it is the longest, the best first: up to longest_extents, less a
-// few; the other dimensions as small as possible, or mostly small.
+// few; the other dimensions as small as possible, mostly small, or near those of a listed shape.
 std::vector<std::vector<Focus>> longest_foci(const Task&, std::uint64_t seed);
 
 }  // namespace cultivar

@@ -274,6 +274,13 @@ Expected<std::string> requirements(const LauncherInput& input, bool on_this_devi
             "\"{0}: the tensor {1} would have \" + std::to_string((long long)({2})) + \" elements, but "
             "this kernel was checked only with up to {3} in a tensor: split the call\"",
             task, tensor.name, elements_of(tensor), input.most_elements)));
+  for (const auto& [dimension, most] : input.longest)
+    text += fmt::format(
+        "    if (!({0} <= {1:.1f})) {2};\n", variable(dimension), most,
+        refused(fmt::format(
+            "\"{0}: {1} is \" + std::to_string((long long)({2})) + \", but outputs sum over it, and "
+            "this kernel was checked only up to {3:.0f}\"",
+            task, dimension, variable(dimension), most)));
   std::vector<std::pair<const Expression*, std::string>> all;
   for (const auto& relation : input.task.where)
     all.emplace_back(&relation, fmt::format("{}: needs {}", task, relation.text()));

@@ -30,6 +30,8 @@ struct LauncherInput {
   std::string folder = {};          // in the bundle, with a slash at its end: that of one kernel of several
   std::int64_t most_elements = kUsualElements;  // of a tensor, up to which the kernel was checked
   std::vector<Workload> covered = {};           // of more specializations that are built in
+  // Up to where the kernel was checked, in dimensions that outputs sum over; empty: not limited.
+  std::map<std::string, double> longest = {};
 };
 
 // Machine code, one for each specialization, and the compiler that made it ("NVRTC 13.0").

@@ -50,6 +50,7 @@ int main() {
   call("side by side", {.R = 3, .C = 32, .x = x, .y = x + 96});
   for (int i = 0; i < 120; ++i) x[i] = float(i % 7) - 3;
   call("large", {.R = 1 << 20, .C = 2048, .x = x, .y = y});
+  call("long", {.R = 1, .C = 65537, .x = x, .y = y});
   call("right", {.R = 3, .C = 40, .x = x, .y = y});
   std::printf("accepts %d %d %d %d %d\n", kernel.accepts({.R = 3, .C = 40}), kernel.accepts({.R = 0, .C = 40}),
               kernel.accepts({.R = 1 << 20, .C = 2047}), kernel.accepts({.R = 1 << 20, .C = 2048}),
@@ -79,7 +80,8 @@ struct Launcher {
 
   // What the calls print, of a kernel that was checked with up to this many elements.
   std::string called(std::int64_t most_elements) {
-    const LauncherInput input{task, naive, facts, task.workloads("cpu_quick")->workloads, "", most_elements};
+    const LauncherInput input{task, naive,         facts, task.workloads("cpu_quick")->workloads,
+                              "",   most_elements, {},    {{"C", 65536.0}}};
     const auto header = cpu_launcher_header(input, specialisations(input));
     BOOST_REQUIRE_MESSAGE(header, (header ? "" : header.error().message));
     write_text(folder / "softmax.hpp", *header);
@@ -122,6 +124,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_is_not_as_the_kernel_was_checked_is_answered_wi
         "large: softmax: the tensor x would have 2147483648 elements, but this kernel was checked only with "
         "up to "
         "2147483647 in a tensor: split the call\n",
+        "long: softmax: C is 65537, but outputs sum over it, and this kernel was checked only up to 65536\n",
         "accepts 1 0 1 0 0\n", "specialization any\n"})
     BOOST_TEST(contains(said, line), line << " is not in\n" << said);
   const double cost = std::stod(said.substr(said.find("cost ") + 5));
