@@ -252,7 +252,7 @@ def suite(case):
             case.picture("suite_%d" % width)
             case.open(server.url, "islands", run="beta")
             assert b.run("return document.querySelectorAll('.heat a').length") == len(json.loads(server.ask("/api/islands?run=beta")[2])["cells"])
-            assert "registers \u2265 128" in b.text() or "block_shared_bytes \u2265" in b.text(), b.text()[:800]
+            assert "\u2265 65,536" in b.text() and "STAGES" in b.text(), b.text()[:800]
             case.no_trouble(("cells", width))
             case.picture("cells_%d" % width)
         for scheme in ("light", "dark"):

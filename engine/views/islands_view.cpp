@@ -46,6 +46,8 @@ json counts_of(const RunIndex& index) {
 json elite_facts(const RunIndex& index, const Elite& elite) {
   const KernelFacts* const k = index.find(elite.id);
   json facts = k ? row_facts(index, *k) : json{{"id", elite.id}};
+  facts["fitness"] =
+      elite.fitness;  // as the search has it: by duels only if its version recorded their ratios
   facts["immigrant"] = elite.immigrant;
   facts["family"] = elite.family;
   return facts;

@@ -124,10 +124,10 @@ function busy_chart(shares, x_max) {
   const draw = width => {
     const height = 120, left = 58, right = 12, upper = 24, lower = 24, wide = (width - left - right) / shares.length;
     const Y = y => height - lower - (height - upper - lower) * y / most;
-    const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Busy devices over search time, at most ${num(most, 3)}` }), bars = s('g', { class: 'busy' });
+    const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Checks and measurements at the same time, over search time: at most ${num(most, 3)}` }), bars = s('g', { class: 'busy' });
     for (const v of round_values(0, most, 3)) svg.append(s('line', { class: 'axis', x1: left, x2: width - right, y1: Y(v), y2: Y(v) }), s('text', { x: left - 6, y: Y(v) + 4, 'text-anchor': 'end' }, num(v, 3)));
     shares.forEach((share, i) => bars.append(s('rect', { x: left + i * wide + .5, y: Y(share), width: Math.max(1, wide - 1), height: Math.max(0, height - lower - Y(share)) })));
-    svg.append(bars, s('text', { x: 2, y: 11 }, 'busy devices (checks and measurements)'));
+    svg.append(bars, s('text', { x: 2, y: 11 }, 'checks and measurements at the same time'));
     ticks(svg, x_max, true, width, x => left + (width - left - right) * x / x_max, height - 4);
     return svg;
   };
