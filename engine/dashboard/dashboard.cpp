@@ -116,8 +116,10 @@ void Dashboard::State::find_runs() {
     if (is_suite(path.parent_path())) (void)name_for(suites, path.parent_path());
   };
   for (const fs::path& path : named) add(path);
-  for (const fs::path& folder : folders)
+  for (const fs::path& folder : folders) {
+    if (is_suite(folder)) (void)name_for(suites, folder);
     for (const fs::path& path : runs_below(folder)) add(path);
+  }
 }
 
 OpenRun& Dashboard::State::run(const std::string& name, bool fresh) {

@@ -8,9 +8,9 @@ const of_all = { runs: true, suite: true };  // views that are not of one run
 function read_address() {
   const all = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   place.run = all.run || (runs.length === 1 ? runs[0].name : '');
-  place.view = views[all.view] ? all.view : place.run || runs.length < 2 ? 'overview' : suites.length === 1 ? 'suite' : 'runs';
+  place.view = views[all.view] ? all.view : place.run || !suites.length && runs.length < 2 ? 'overview' : suites.length === 1 ? 'suite' : 'runs';
   if (place.view === 'suite' && !suites.length || place.view === 'runs' && runs.length < 2) place.view = 'overview';
-  if (!place.run && runs.length > 1 && !of_all[place.view]) place.view = 'runs';
+  if (!place.run && runs.length !== 1 && !of_all[place.view]) place.view = suites.length ? 'suite' : 'runs';
   delete all.run; delete all.view;
   place.values = all;
 }

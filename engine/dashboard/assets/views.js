@@ -108,7 +108,7 @@ views.islands = {
         table('Cells', [...view.axes, 'Kernel', { name: unit, n: true }, { name: 'By', whole: true }, { name: 'After', n: true }],
           view.cells.map(({ steps, elite }) => [...steps.map((step, i) => step_words(step, view.axes[i])), kernel(elite.id), num(elite.fitness), who(elite), after(elite)]))));
     else for (const island of view.islands) if (island.elites) parts.push(h('h2', {}, `Parents on island ${island.island}`),
-      table(`The kernels that island ${island.island} keeps as parents, the fastest first` + (island.all_elites > island.elites.length ? `: ${island.elites.length} of ${num(island.all_elites)}` : ''),
+      table(`The kernels that island ${island.island} keeps as parents, the fastest first, with the fitness that the search has of them` + (island.all_elites > island.elites.length ? `: ${island.elites.length} of ${num(island.all_elites)}` : ''),
         ['Kernel', { name: unit, n: true }, { name: 'By', whole: true }, ...(families ? ['Family'] : []), 'Born', { name: 'After', n: true }],
         island.elites.map(row => [kernel(row.id), num(row.fitness), who(row), ...(families ? [row.family ? kernel(row.family) : absent] : []), row.immigrant ? 'on island ' + row.island : 'here', after(row)]), { none: 'None.' }));
     if (view.moved) parts.push(h('h2', {}, 'Moves between islands'), table(view.moved > view.moves.length ? `The newest ${view.moves.length} of ${num(view.moved)}` : 'The last one first', [{ name: 'After', n: true }, 'Kernel', { name: 'From', n: true }, { name: 'To', n: true }, 'Why'],
@@ -291,11 +291,11 @@ views.suite = {
     const share = (x, of) => of ? num(100 * x / of, 3) + ' %' : absent;
     const link = row => row.run ? h('a', { href: '#' + new URLSearchParams({ run: row.run, view: 'overview' }) }, row.name) : row.name;
     const parts = [all.length > 1 ? h('ul', { class: 'parts' }, all.map(each => h('li', {}, h('a', { href: '#' + new URLSearchParams({ view: 'suite', suite: each }), 'aria-current': each === name ? 'page' : null }, each)))) : null,
-      table(`Suite ${name}: the best kernel of each task`, ['Task', 'State', { name: 'Best', n: true }, { name: 'x first seed', n: true }, { name: 'x contenders (lowest)', n: true }, 'x each', { name: 'rms error', n: true }, { name: 'By', whole: true }, { name: 'Evaluated', n: true }, { name: 'Searched', n: true }],
+      table(`Suite ${name}: the best kernel of each task`, ['Task', 'State', { name: 'Best', n: true }, { name: 'x first seed', n: true }, { name: 'x contenders (lowest)', n: true }, 'x each', { name: 'rms error (beside)', n: true }, { name: 'By', whole: true }, { name: 'Evaluated', n: true }, { name: 'Searched', n: true }],
         view.rows.map(row => { const best = row.best; return [link(row), row.trouble ? h('span', { class: 'bad' }, row.trouble) : row.state, best ? [`${num(best.fitness)} ${best.unit}`, row.confirmed ? '' : ' (not confirmed)'] : absent, best && best.ratio_to_seed ? times(best.ratio_to_seed) : absent,
-          row.beside ? `${times(row.beside.mean)} (${times(row.beside.lowest)})` : absent, best ? Object.entries(best.ratios).map(([rival, ratio]) => h('div', {}, `${times(ratio)} ${rival}`)) : '', row.error ? num(row.error, 3) + (row.error_beside ? `, ${num(row.error_beside, 3)} beside` : '') : absent,
+          row.beside ? `${times(row.beside.mean)} (${times(row.beside.lowest)})` : absent, best ? Object.entries(best.ratios).map(([rival, ratio]) => h('div', {}, `${times(ratio)} ${rival}`)) : '', row.error ? num(row.error, 3) + (row.error_beside ? ` (${num(row.error_beside, 3)})` : '') : absent,
           row.operator ? who(row) : '', num(row.evaluations), span(row.elapsed_s)]; }), { none: 'The suite has no task.' }),
-      h('p', { class: 'faint' }, 'Contenders: the fastest of each workload, geometric mean. rms error: the greatest relative to that of the permitted roundings, and relative to a contender\u2019s.'),
+      h('p', { class: 'faint' }, 'Contenders: the fastest of each workload, geometric mean, and on the workload where it is lowest. rms error: the greatest, relative to that of the permitted roundings (and to a contender\u2019s).'),
       h('h2', {}, 'Time before and after'),
       h('p', { class: 'faint' }, 'One execution of each timed workload of a task, together. Before: the fastest contender of each workload, or the first seed where there is none. Shares are of all tasks whose times are known; how often an application runs each task, a suite does not know.'),
       table('What each task takes, and its share of all', ['Task', 'Before is', { name: 'Before', n: true }, { name: 'Share', n: true }, { name: 'After', n: true }, { name: 'Share', n: true }, { name: 'Speedup', n: true }],
