@@ -60,7 +60,7 @@ int main(int count, char** words) {
     ++sent;
     replied += said.starts_with("HTTP/1.1 ");
     views += said.starts_with("HTTP/1.1 200");
-    if (sent % 100 == 0) alive = said_to(port, right).starts_with("HTTP/1.1 200");
+    if (sent % 100 == 0) alive = said_to(port, right, 60.0).starts_with("HTTP/1.1 200");
   }
   stop = true;
   serving.join();

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -187,13 +188,14 @@ Answered answered(Dashboard& dashboard, const PageRequest& request, const Access
   return result;
 }
 
-std::string said_to(unsigned short port, const std::string& bytes) {
+std::string said_to(unsigned short port, const std::string& bytes, double patience_s) {
   const int at = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const timeval patience{0, 200'000};
+  const timeval patience{static_cast<time_t>(patience_s),
+                         static_cast<suseconds_t>(1e6 * std::fmod(patience_s, 1.0))};
   ::setsockopt(at, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   std::string said;
   if (::connect(at, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
