@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(it_is_that_of_the_search_also_when_the_search_went_on_meanw
       // Different values of the tunable are different cells, the fittest first.
       std::map<std::string, IndividualId> cells;
       for (const auto& [like, elite] : at_once.cells()) {
-        BOOST_TEST(like.starts_with("family 1, UNROLL "), like);
+        BOOST_TEST((like.starts_with("family ") && like.find(", UNROLL ") != std::string::npos), like);
         cells[like] = elite.id;
       }
       BOOST_TEST(cells.size() > 2U);
@@ -103,7 +103,8 @@ BOOST_AUTO_TEST_CASE(a_configuration_that_cannot_be_read_is_an_error) {
     SQLite::Database db((run / "run.db").string(), SQLite::OPEN_READWRITE);
     db.exec("UPDATE meta SET value = 'population: {strategy: new_one}' WHERE key = 'config'");
   }
-  BOOST_CHECK_THROW(PresentPopulation(record()), InputError);
+  const Record damaged = record();
+  BOOST_CHECK_THROW(PresentPopulation{damaged}, InputError);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
