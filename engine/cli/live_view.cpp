@@ -120,10 +120,9 @@ LiveView live_view_of(const Progress& p, const BestsSoFar& bests) {
             "{:.4g} {} (#{}{}){}", p.best_fitness, p.unit, p.best,
             p.ratio_to_seed > 0 ? fmt::format(", {} seed", ratio_of(p.ratio_to_seed)) : "",
             p.promoted_s > 0 ? ", " + duration(std::max(0.0, p.elapsed_s - p.promoted_s)) + " ago" : ""));
-  add("evaluated",
-      joined({fmt::format("{}", p.evaluations),
-              p.evaluations_per_hour > 0 ? fmt::format("{:.0f}/h", p.evaluations_per_hour) : "",
-              fmt::format("{} measured", p.measured), rejected_words(p.rejected)}));
+  add("evaluated", joined({fmt::format("{}", p.evaluations),
+                           p.evaluations_per_hour > 0 ? fmt::format("{:.0f}/h", p.evaluations_per_hour) : "",
+                           fmt::format("{} measured", p.measured), rejected_words(p.rejected)}));
   std::vector<std::string> now;
   std::array<int, 4> count{};
   for (const InFlight& each : p.in_flight) {

@@ -36,7 +36,8 @@ struct Answered {
 // is not JSON in UTF-8 or has more than 4 MB, a header that could end early, a path of this machine.
 Answered answered(Dashboard&, const PageRequest&, const AccessRules&);
 
-// What a server on this machine says to these bytes, up to 64 KiB, waiting at most `patience_s` for each part.
+// What a server on this machine says to these bytes, up to 64 KiB, waiting at most `patience_s` for each
+// part.
 std::string said_to(unsigned short port, const std::string& bytes, double patience_s = 0.2);
 
 }  // namespace cultivar::testing
