@@ -6,30 +6,38 @@
 namespace cultivar {
 
 void Tunings::add(const Elite& elite) {
-  auto& settings = settings_[elite.source];
+  auto& entry = *settings_.try_emplace(elite.source).first;
+  std::vector<Elite>& settings = entry.second;
   if (settings.size() == kMost && !fitter(elite, settings.back())) return;
-  if (std::ranges::find(settings, elite.id, &Elite::id) != settings.end()) return;
+  if (!kept_.try_emplace(elite.id, &entry).second) return;
   settings.insert(std::ranges::upper_bound(settings, elite, fitter), elite);
-  if (settings.size() > kMost) settings.pop_back();
+  if (settings.size() <= kMost) return;
+  kept_.erase(settings.back().id);
+  settings.pop_back();
+}
+
+std::vector<Elite>* Tunings::settings_with(IndividualId id) {
+  const auto found = kept_.find(id);
+  return found == kept_.end() ? nullptr : &found->second->second;
 }
 
 void Tunings::revalue(IndividualId id, double fitness) {
-  for (auto& [source, settings] : settings_)
-    if (const auto found = std::ranges::find(settings, id, &Elite::id); found != settings.end()) {
-      found->fitness = fitness;
-      std::ranges::sort(settings, fitter);
-    }
+  std::vector<Elite>* const settings = settings_with(id);
+  if (settings == nullptr) return;
+  std::ranges::find(*settings, id, &Elite::id)->fitness = fitness;
+  std::ranges::sort(*settings, fitter);
 }
 
 void Tunings::expel(IndividualId id) {
-  for (auto& [source, settings] : settings_)
-    std::erase_if(settings, [&](const Elite& e) { return e.id == id; });
+  if (std::vector<Elite>* const settings = settings_with(id)) {
+    std::erase_if(*settings, [&](const Elite& e) { return e.id == id; });
+    kept_.erase(id);
+  }
 }
 
 std::string Tunings::source_of(IndividualId id) const {
-  for (const auto& [source, settings] : settings_)
-    if (std::ranges::find(settings, id, &Elite::id) != settings.end()) return source;
-  return {};
+  const auto found = kept_.find(id);
+  return found == kept_.end() ? std::string() : found->second->first;
 }
 
 const std::vector<Elite>& Tunings::of(const std::string& source) const {

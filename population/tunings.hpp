@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "population/archive.hpp"
@@ -11,9 +12,13 @@
 
 namespace cultivar {
 
-// Keeps the fittest settings of each source. A value type; not thread-safe.
+// Keeps the fittest settings of each source. Can be moved, not copied; not thread-safe.
 class Tunings {
  public:
+  Tunings() = default;
+  Tunings(Tunings&&) = default;
+  Tunings& operator=(Tunings&&) = default;
+
   static constexpr std::size_t kMost = 8;  // of one source
 
   void add(const Elite&);
@@ -23,7 +28,11 @@ class Tunings {
   const std::vector<Elite>& of(const std::string& source) const;  // fittest first
 
  private:
-  std::map<std::string, std::vector<Elite>> settings_;
+  using Settings = std::map<std::string, std::vector<Elite>>;
+  std::vector<Elite>* settings_with(IndividualId);  // nullptr: it is not kept
+
+  Settings settings_;
+  std::unordered_map<IndividualId, Settings::value_type*> kept_;  // a search revalues with every duel
 };
 
 }  // namespace cultivar

@@ -24,7 +24,7 @@ import browser as chromium  # noqa: E402
 VIEWS = ["overview", "evaluations", "lineage", "islands", "kernels", "failures", "operators", "devices", "budgets",
          "interventions", "log"]
 # What each view of the synthetic run says.
-SAYS = {"overview": "Promotions", "evaluations": "By number", "lineage": "on the path", "islands": "Fastest", "kernels": "Configuration and note",
+SAYS = {"overview": "Promotions", "evaluations": "By number", "lineage": "on the path", "islands": "Parents on island", "kernels": "Configuration and note",
         "failures": "identifier \"warpgroup_wait\" is undefined", "operators": "crossover", "devices": "NVIDIA H100", "budgets": "Search time",
         "interventions": "no promotion during 40 evaluations", "log": "promoted"}
 
@@ -222,6 +222,111 @@ def finished(case):
         case.ready("variant")
         case.no_trouble("keyboard")
     finally:
+        b.close()
+        server.end()
+
+
+def suite(case):
+    """A suite's table, and the cells of map_elites; with the keyboard alone."""
+    folder = case.folder / "suite"
+    folder.mkdir()
+    html = "<img src=x onerror=window.attacked=1>"
+    for name, words in (("alpha", []), ("beta", ["--cells"]), (html, ["--hostile"])):
+        case.make("suite/" + name, "--individuals", "150", *words)
+    (folder / "table.json").write_text(json.dumps({"suite": "x", "tasks": [{"name": n} for n in ("alpha", "beta", html, "gamma", "../alpha")]}))
+    case.make("alone", "--individuals", "20")
+    server = Served(case.programs, folder)
+    b = case.browser = chromium.Browser()
+    try:
+        for width in (1440, 360):
+            b.size(width, 900)
+            case.open(server.url, "suite")
+            text = b.text()
+            for words in (html, "gamma", "not begun", "Time before and after", "contenders", "cudnn", "All"):
+                assert words in text, (words, text[:1500])
+            rows = b.run("return document.querySelector('main table').querySelectorAll('tbody tr').length")
+            assert rows == 4, rows
+            shares = [float(each[:-2]) for each in b.run("return [...document.querySelectorAll('main table')[1].querySelectorAll('tbody tr:not(.sum) td:nth-child(4)')].map(e => e.innerText).filter(t => t.endsWith('%'))")]
+            assert len(shares) == 3 and abs(sum(shares) - 100) < 0.5, shares
+            case.no_trouble(("suite", width))
+            case.picture("suite_%d" % width)
+            case.open(server.url, "islands", run="beta")
+            assert b.run("return document.querySelectorAll('.heat a').length") == len(json.loads(server.ask("/api/islands?run=beta")[2])["cells"])
+            assert "\u2265 65,536" in b.text() and "STAGES" in b.text(), b.text()[:800]
+            case.no_trouble(("cells", width))
+            case.picture("cells_%d" % width)
+        for scheme in ("light", "dark"):
+            b.color(scheme)
+            for view, values in (("suite", {}), ("islands", {"run": "beta"})):
+                case.open(server.url, view, **values)
+                faint = b.run(FAINT)
+                assert not faint, (scheme, view, faint)
+        b.color("light")
+        b.size(1440, 900)
+
+        # From the suite to a kernel and through every view of its run, by Tab and Enter.
+        def tab_to(what, most=200):
+            for _ in range(most):
+                b.keys("\ue004")
+                if b.run("const e = document.activeElement; return " + what):
+                    assert b.run("return document.activeElement.matches(':focus-visible') && getComputedStyle(document.activeElement).outlineStyle !== 'none'"), what
+                    return
+            raise AssertionError("Tab does not reach " + what)
+        case.open(server.url, "suite")
+        tab_to("e.closest('main td') && e.innerText === 'alpha'")
+        b.keys("\ue007")
+        case.ready("overview")
+        for view in VIEWS:
+            b.run("document.activeElement.blur(); document.getElementById('skip').focus()")
+            tab_to("e.closest('nav') && new URLSearchParams(e.hash.slice(1)).get('view') === '%s'" % view)
+            b.keys("\ue007")
+            case.ready(view)
+            assert SAYS[view].split(" \"")[0] in b.text() or view == "failures", (view, b.text()[:400])
+        b.run("document.getElementById('skip').focus()")
+        tab_to("e.closest('nav') && e.innerText === 'Kernels'")
+        b.keys("\ue007")
+        case.ready("kernels")
+        tab_to("e.name === 'text'")
+        b.keys("warps.cu\ue007")
+        b.wait("document.querySelectorAll('main tbody tr').length === 1")
+        tab_to("e.innerText === '#2'")
+        b.keys("\ue007")
+        case.ready("variant")
+        assert "Kernel #2" in b.text()
+        case.no_trouble("keyboard")
+    finally:
+        b.close()
+        server.end()
+
+
+def restarted(case):
+    """A page that is open while the search is stopped and resumed follows it again."""
+    run = case.folder / "quick"
+    cultivar, home = str(case.programs / "cultivar"), pathlib.Path(__file__).parent.parent
+    quiet = {"cwd": home, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    search = subprocess.Popen([cultivar, "run", "configs/quickstart.yaml", "--run-dir", str(run), "--set", "budget.wall=10m"], **quiet)
+    count = "Number((document.querySelector('main').innerText.match(/Evaluated\\s+([\\d,]+)/) || ['', '0'])[1].replace(',', ''))"
+    server = Served(case.programs, run, "--expect")
+    b = case.browser = chromium.Browser()
+    try:
+        b.go(server.url)
+        b.wait("document.getElementById('state').innerText.includes('running')", 60.0)
+        b.wait(count + " > 0", 120.0)
+        search.send_signal(signal.SIGINT)
+        assert search.wait(120) == 130
+        b.wait("document.getElementById('state').innerText.includes('stopped')", 30.0)
+        before = b.run("return " + count)
+        b.console()
+        search = subprocess.Popen([cultivar, "resume", str(run)], **quiet)
+        b.wait("document.getElementById('state').innerText.includes('running')", 60.0)
+        b.wait(count + " > arguments[0]", 120.0, before)
+        assert "in 2 sessions" in b.text(), b.text()[:600]
+        for view in VIEWS:
+            case.open(server.url, view)
+            case.no_trouble(("restarted", view))
+    finally:
+        search.send_signal(signal.SIGINT)
+        search.wait(120)
         b.close()
         server.end()
 
@@ -504,7 +609,78 @@ def large(case):
         b.close()
 
 
-CASES = {"refused": refused, "finished": finished, "running": running, "one_file": one_file, "terminal": terminal, "with_search": with_search, "large": large}
+def watched_by(port, run, viewers, stop):
+    """What that many pages with the overview ask for, each at most every 1.5 s, as long as there is news. Behind everything else."""
+    import threading
+    os.nice(19)
+
+    def watch():
+        events = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        events.request("GET", "/events?run=" + run)
+        news = events.getresponse()
+        page = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        while not stop.is_set():
+            if not news.readline().startswith(b"event"):
+                continue
+            for view in ("state", "state", "series"):
+                page.request("GET", "/api/%s?run=%s" % (view, run))
+                assert len(page.getresponse().read()) > 100
+            time.sleep(1.5)
+    threads = [threading.Thread(target=watch, daemon=True) for _ in range(viewers)]
+    for thread in threads:
+        thread.start()
+    stop.wait()
+
+
+def viewers(case):
+    """By hand: what 20 viewers cost a search that records hundreds of evaluations a second, and what they cost the dashboard."""
+    import multiprocessing
+    import re
+    evaluations, pairs = 5000, 6
+    walls, costs = {0: [], 20: []}, {0: [], 20: []}
+
+    def processor_s(pid):
+        with open("/proc/%d/stat" % pid) as f:
+            return sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    for pair in range(pairs):
+        for count in (0, 20) if pair % 2 == 0 else (20, 0):
+            folder = case.folder / ("soak_%d_%d" % (pair, count))
+            (folder / "config").mkdir(parents=True)
+            search = subprocess.Popen([str(case.programs / "bench-soak"), str(evaluations), str(folder)], stdout=subprocess.PIPE, text=True)
+            if count:
+                server = Served(case.programs, folder / "run", "--expect")
+                while server.ask("/api/state")[0] != 200:
+                    time.sleep(0.02)
+                stop = multiprocessing.Event()
+                client = multiprocessing.Process(target=watched_by, args=(server.port, "run", count, stop), daemon=True)
+                client.start()
+                before, at = processor_s(server.process.pid), time.monotonic()
+            said = ""
+            while "s in all" not in said:
+                line = search.stdout.readline()
+                assert line, said
+                said += line
+            if count:
+                used, took = processor_s(server.process.pid) - before, time.monotonic() - at
+                print("    dashboard: %.2f s of processor time in %.1f s, %.2f %% of a core for each of %d viewers; %.0f MiB" % (
+                    used, took, 100 * used / took / count, count, server.resident_mib()))
+                stop.set()
+                client.join(5)
+                client.kill()
+                server.end()
+            search.kill()
+            search.wait()
+            walls[count].append(float(re.search(r"([\d.]+) ms for each evaluation", said)[1]))
+            each = [float(x) for x in re.findall(r"processor ([\d.]+) ms each", said)]
+            costs[count].append(sum(each) / len(each))
+            print("  %2d viewers: %.3f ms for each evaluation, of which %.3f ms of processor time of the engine" % (count, walls[count][-1], costs[count][-1]), flush=True)
+            shutil.rmtree(folder, ignore_errors=True)
+    for name, values in (("wall", walls), ("processor", costs)):
+        ratios = sorted(b / a for a, b in zip(values[0], values[20]))
+        print("%s time with viewers / without, by pair: %s; median %.3f" % (name, " ".join("%.3f" % r for r in ratios), (ratios[(len(ratios) - 1) // 2] + ratios[len(ratios) // 2]) / 2))
+
+
+CASES = {"refused": refused, "finished": finished, "running": running, "suite": suite, "restarted": restarted, "one_file": one_file, "terminal": terminal, "with_search": with_search, "large": large, "viewers": viewers}
 
 
 def main():
@@ -518,8 +694,8 @@ def main():
     if not words:
         sys.exit(__doc__)
     absent = chromium.missing()
-    for name in words[1:] or [name for name in CASES if name != "large"]:
-        if absent and name not in ("refused", "terminal", "with_search"):
+    for name in words[1:] or [name for name in CASES if name not in ("large", "viewers")]:
+        if absent and name not in ("refused", "terminal", "with_search", "viewers"):
             print("skipped: " + absent)
             sys.exit(77)
         case = Case(pathlib.Path(words[0]).resolve(), pictures)

@@ -13,6 +13,7 @@
 #include "engine/cli/trouble.hpp"
 #include "engine/dashboard/server.hpp"
 #include "engine/views/run_list.hpp"
+#include "engine/views/suite_view.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/system/secret.hpp"
@@ -102,13 +103,17 @@ int dashboard_command(const Arguments& arguments) {
   if (words.empty()) words.emplace_back("runs");
   for (const std::string& word : words) {
     std::error_code none;
-    if (fs::is_directory(word, none) && !is_run(word) && !runs_below(word).empty())
+    if (fs::is_directory(word, none) && !is_run(word) && (is_suite(word) || !runs_below(word).empty()))
       folders.push_back(fs::canonical(word));
     else if (expected)
       runs.push_back(fs::weakly_canonical(fs::absolute(word)));
     else
       runs.push_back(fs::canonical(find_run(find_installation(), word)));
   }
+  if (in6_addr address{}; host != "localhost" && ::inet_pton(AF_INET, host.c_str(), &address) != 1 &&
+                          ::inet_pton(AF_INET6, host.c_str(), &address) != 1)
+    throw InputError(fmt::format(
+        "--host {} is not an IP address: give one of this machine, for example 127.0.0.1 or 0.0.0.0", host));
   const bool local = is_loopback(host);
   DashboardServer::Options server{host == "localhost" ? "127.0.0.1" : host, static_cast<unsigned short>(port),
                                   rules_of_loopback()};

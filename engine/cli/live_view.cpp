@@ -120,10 +120,9 @@ LiveView live_view_of(const Progress& p, const BestsSoFar& bests) {
             "{:.4g} {} (#{}{}){}", p.best_fitness, p.unit, p.best,
             p.ratio_to_seed > 0 ? fmt::format(", {} seed", ratio_of(p.ratio_to_seed)) : "",
             p.promoted_s > 0 ? ", " + duration(std::max(0.0, p.elapsed_s - p.promoted_s)) + " ago" : ""));
-  add("evaluated",
-      joined({fmt::format("{}", p.evaluations), fmt::format("{} measured", p.measured),
-              rejected_words(p.rejected),
-              p.evaluations_per_hour > 0 ? fmt::format("{:.0f}/h", p.evaluations_per_hour) : ""}));
+  add("evaluated", joined({fmt::format("{}", p.evaluations),
+                           p.evaluations_per_hour > 0 ? fmt::format("{:.0f}/h", p.evaluations_per_hour) : "",
+                           fmt::format("{} measured", p.measured), rejected_words(p.rejected)}));
   std::vector<std::string> now;
   std::array<int, 4> count{};
   for (const InFlight& each : p.in_flight) {
@@ -183,11 +182,11 @@ LiveView live_view_of(const Summary& s, const BestsSoFar& bests) {
   }
   add("best", best);
   add("evaluated",
-      joined({fmt::format("{}", s.evaluations), fmt::format("{} measured", s.measured),
-              rejected_words(s.rejected),
+      joined({fmt::format("{}", s.evaluations),
               s.elapsed_s > 0
                   ? fmt::format("{:.0f}/h", 3600.0 * static_cast<double>(s.evaluations) / s.elapsed_s)
-                  : ""}));
+                  : "",
+              fmt::format("{} measured", s.measured), rejected_words(s.rejected)}));
   add("now", joined({s.in_flight > 0 ? fmt::format("{} in flight", s.in_flight) : "nothing in flight",
                      s.duel ? fmt::format("duel of #{} with #{}", s.duel->challenger, s.duel->incumbent) : "",
                      s.challengers > 0 ? fmt::format("{} challenger{} waiting", s.challengers,

@@ -30,11 +30,18 @@ std::string time_of_day() {
   return fmt::format("{:02}:{:02} ", local.tm_hour, local.tm_min);
 }
 
-// Continuation lines begin below the text, so that no text from outside looks like an event of its own.
-std::string indented(const std::string& text, std::size_t width) {
-  std::string result;
-  for (const char c : text) result += c == '\n' ? "\n" + std::string(width, ' ') : std::string(1, c);
-  return result;
+// Lines of at most this many columns (npos: as long as they are). All but the first begin in column `below`,
+// so that no text from outside looks like an event of its own.
+std::string lines_of(const std::string& text, std::size_t below, std::size_t columns) {
+  const std::string hang(below, ' ');
+  std::string lines;
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', from), text.size());
+    const std::string line = (from == 0 ? "" : hang) + text.substr(from, end - from);
+    lines += (from == 0 ? "" : "\n") + (columns == std::string::npos ? line : wrapped(line, columns, hang));
+    from = end + 1;
+  }
+  return lines;
 }
 
 // The events shown without --verbose; the others are only in the record.
@@ -192,10 +199,9 @@ void ProgressLine::show(const Event& event) {
   clear();
   const std::string begin = fmt::format("{}{:>9}  {:<10} ", terminal_ ? std::string() : time_of_day(),
                                         time_in_log(event.elapsed_s), event.kind);
-  notify(
-      "{}{}{}\n", begin,
-      event.individual == 0 || event.kind == "stop" ? std::string() : fmt::format("#{} ", event.individual),
-      indented(utf8_text(event.text), begin.size()));
+  const std::string subject =
+      event.individual == 0 || event.kind == "stop" ? std::string() : fmt::format("#{} ", event.individual);
+  notify("{}\n", lines_of(begin + subject + utf8_text(event.text), begin.size(), columns_of(stderr)));
 }
 
 }  // namespace cultivar

@@ -298,6 +298,7 @@ int suite_command(const Arguments& arguments) {
     runtime.trusts_record = trust;
     runtime.checkpoints_wanted = &checkpoints_wanted();
     runtime.turn_s = *turn_s;
+    (void)write_table(suite, folder, ended.troubles, installed);  // the dashboard shows it from now on
     ended = SuiteSession(runtime, folder, verbose, std::move(ended.troubles), [&](const Troubles& troubles) {
               (void)write_table(suite, folder, troubles, installed);
             }).run(tasks);

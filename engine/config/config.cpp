@@ -9,6 +9,7 @@
 #include "engine/config/asking_settings.hpp"
 #include "engine/config/duration.hpp"
 #include "engine/config/model_settings.hpp"
+#include "engine/config/population_settings.hpp"
 #include "engine/config/settings.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/system/json_text.hpp"
@@ -58,22 +59,6 @@ Budget read_budget(const YamlNode& node, bool has_models) {
   return budget;
 }
 
-// The keys of its strategy.
-Settings settings_of(PopulationOptions& p) {
-  Settings settings{{"tournament", &p.tournament, 1, 64}, {"specialists", &p.specialists, 0, 1}};
-  if (p.strategy != StrategyKind::lineage) settings.push_back({"explore", &p.explore, 0, 1});
-  if (p.strategy == StrategyKind::map_elites) settings.push_back({"cells", &p.cells, 1, 1e5});
-  if (p.strategy != StrategyKind::islands) return settings;
-  settings.insert(settings.end(), {{"islands", &p.islands, 1, 64},
-                                   {"elites", &p.elites, 1, 1024},
-                                   {"migrate_every", &p.migrate_every, 0, 1e6},
-                                   {"immigrants", &p.immigrants, 0, 1024},
-                                   {"family_elites", &p.family_elites, 1, 1024},
-                                   {"reset_after", &p.reset_after, 0, 1e6},
-                                   {"lead", &p.lead, 0, 1}});
-  return settings;
-}
-
 Settings settings_of(EvaluationConfig& e) {
   return {{"depth", &e.depth, 1, 1024},
           {"compile_workers", &e.compile_workers, 0, 256},
@@ -118,40 +103,6 @@ Settings settings_of(SupervisorOptions& s) {
 
 Settings settings_of(CheckpointConfig& c) {
   return {{"every", Seconds{&c.every_s}}, {"keep", &c.keep, 1, 1000}};
-}
-
-PopulationOptions population_defaults(Target target, int rules) {
-  PopulationOptions options;
-  options.rules = rules;
-  if (rules < 2) {
-    options.tournament = 2;
-    options.explore = 0.2;
-  }
-  options.axes = target->on_host ? std::vector<std::string>{"family", "text_bytes"}
-                                 : std::vector<std::string>{"family", "registers", "block_shared_bytes"};
-  return options;
-}
-
-PopulationOptions read_population(const YamlNode& node, PopulationOptions options) {
-  YamlMap map = node.map();
-  if (auto strategy = map.optional("strategy")) {
-    options.strategy = strategy_named(strategy->one_of(strategy_names()));
-    if (options.strategy != StrategyKind::islands && options.rules < 2)
-      strategy->fail("rules 1 have only the strategy `islands`: remove this key, or `rules`");
-  }
-  if (options.strategy == StrategyKind::map_elites) {
-    options.explore = 0.2;
-    options.tournament = 16;
-    if (auto axes = map.optional("axes")) options.axes = axes->strings();
-    if (options.axes.empty()) map.require("axes").fail("name at least one axis, for example [family]");
-  }
-  read_settings(map, settings_of(options));
-  if (!map.has("family_elites")) options.family_elites = std::max(1, options.elites / 2);
-  map.finish();
-  if (2 * options.immigrants > options.elites)
-    node.fail(fmt::format("immigrants ({}) must be at most half of elites ({}); more would merge the islands",
-                          options.immigrants, options.elites));
-  return options;
 }
 
 // Of three proposals for each measuring worker one is measured, one is compiled, and one waits for either.
@@ -499,12 +450,8 @@ std::string to_yaml(const Config& c) {
     if (budget.plateau_s > 0) yaml += fmt::format("  plateau: {}s\n", budget.plateau_s);
   }
   const EvaluationConfig& e = c.evaluation;
-  const std::string axes =
-      c.population.strategy == StrategyKind::map_elites ? json_text(c.population.axes) : "";
-  yaml +=
-      fmt::format("rules: {}\npopulation:\n  strategy: {}\n{}{}", c.rules, name_of(c.population.strategy),
-                  axes.empty() ? "" : "  axes: " + axes + "\n", block_text(settings_of(written.population))) +
-      asking_yaml(c) + fmt::format("supervisor: {}\n", flow_text(settings_of(written.supervisor)));
+  yaml += fmt::format("rules: {}\n", c.rules) + population_yaml(c.population) + asking_yaml(c) +
+          fmt::format("supervisor: {}\n", flow_text(settings_of(written.supervisor)));
   yaml += fmt::format(
       "evaluation:\n{}  devices: {}\n  python: {}\n  launcher: {{measure: {}, compile: {}}}\n  "
       "workers_per_device: {}\n  profile: {}\n",

@@ -9,9 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/dashboard/page.hpp"
+#include "engine/views/islands_view.hpp"
 #include "engine/views/kernel_table.hpp"
 #include "engine/views/run_list.hpp"
 #include "engine/views/run_views.hpp"
+#include "engine/views/suite_view.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
@@ -62,6 +64,7 @@ constexpr std::size_t kAnswers = 48;                               // of each ru
 struct OpenRun {
   Record record;
   RunIndex index = {};
+  IslandsView islands = {};
   ino_t file = 0;
   double updated = -1e9, used = 0.0;
   std::map<std::string, Answered> answers = {};  // by target
@@ -73,12 +76,16 @@ struct Dashboard::State {
   std::vector<fs::path> named, folders;
   std::map<std::string, fs::path> runs;  // by the name in addresses
   std::map<std::string, OpenRun> open;
+  std::map<std::string, fs::path> suites;  // by the name in addresses
+  std::map<std::string, Answered> tables;  // of suites
   double listed = -1e9;
   json list;
 
   void find_runs();
   OpenRun& run(const std::string& name, bool fresh);
   const json& list_of_runs();
+  std::string revision_of_all() const;
+  PageResponse table_of(const std::string& suite);
   PageResponse answer(const std::string& text, const PageTarget&);
   PageResponse view(const PageTarget&);
 };
@@ -89,21 +96,30 @@ struct NoSuchRun {
   std::string name;
 };
 
+// The name under which an address finds the path.
+std::string name_for(std::map<std::string, fs::path>& known, const fs::path& path) {
+  for (const auto& [name, each] : known)
+    if (each == path) return name;
+  const std::string stem = path.filename().string();
+  std::string name = stem;
+  for (int i = 2; known.contains(name); ++i) name = fmt::format("{}~{}", stem, i);
+  known.emplace(name, path);
+  return name;
+}
+
 }  // namespace
 
 // Names stay as they are while the dashboard runs.
 void Dashboard::State::find_runs() {
   const auto add = [&](const fs::path& path) {
-    for (const auto& [name, known] : runs)
-      if (known == path) return;
-    const std::string stem = path.filename().string();
-    std::string name = stem;
-    for (int i = 2; runs.contains(name); ++i) name = fmt::format("{}~{}", stem, i);
-    runs.emplace(name, path);
+    (void)name_for(runs, path);
+    if (is_suite(path.parent_path())) (void)name_for(suites, path.parent_path());
   };
   for (const fs::path& path : named) add(path);
-  for (const fs::path& folder : folders)
+  for (const fs::path& folder : folders) {
+    if (is_suite(folder)) (void)name_for(suites, folder);
     for (const fs::path& path : runs_below(folder)) add(path);
+  }
 }
 
 OpenRun& Dashboard::State::run(const std::string& name, bool fresh) {
@@ -150,13 +166,49 @@ const json& Dashboard::State::list_of_runs() {
     }
     all.push_back(std::move(one));
   }
-  list = {{"runs", all}};
+  json tables_of = json::array();
+  for (const auto& [name, path] : suites) tables_of.push_back(name);
+  list = {{"runs", all}, {"suites", tables_of}};
   listed = now();
   return list;
 }
 
+// Differs when a record has been written to.
+std::string Dashboard::State::revision_of_all() const {
+  std::string text;
+  for (const auto& [name, path] : runs)
+    for (const char* const file : {"run.db", "run.db-wal"}) {
+      struct stat found {};
+      if (::stat((path / file).c_str(), &found) == 0)
+        text += fmt::format("{}.{} ", found.st_mtim.tv_sec, found.st_mtim.tv_nsec);
+    }
+  return fmt::format("{:x}", std::hash<std::string>()(text));
+}
+
+PageResponse Dashboard::State::table_of(const std::string& name) {
+  if (!suites.contains(name)) find_runs();
+  const auto suite = suites.find(name);
+  if (suite == suites.end()) return trouble(404, "The dashboard shows no suite of that name.");
+  Answered& kept = tables[name];
+  const double begun = now();
+  if (kept.at > 0.0 && begun - kept.at < std::max(kFreshList, kShare * kept.cost)) return kept.response;
+  find_runs();
+  json rows = json::array();
+  const auto add = [&](const fs::path& run) {
+    rows.push_back(suite_row_view(run));
+    const auto shown = std::ranges::find(runs, run, [](const auto& each) { return each.second; });
+    rows.back()["run"] = shown == runs.end() ? json() : json(shown->first);
+  };
+  for (const std::string& task : tasks_of_suite(suite->second)) add(suite->second / task);
+  kept.response = as_json({{"suite", name}, {"rows", rows}});
+  kept.at = now();
+  kept.cost = kept.at - begun;
+  return kept.response;
+}
+
 PageResponse Dashboard::State::answer(const std::string& text, const PageTarget& target) {
   if (target.path == "/api/runs") return as_json(list_of_runs());
+  if (target.path == "/api/suite") return table_of(target.value("suite"));
   OpenRun& one = run(target.value("run"), false);
   const std::int64_t revision = revision_of(one.record);
   const double begun = now();
@@ -187,7 +239,7 @@ PageResponse Dashboard::State::view(const PageTarget& target) {
   if (what == "children")
     return as_json(
         children_view(record, index, id(), target.number("from", 0, kAny), target.number("count", 30, 200)));
-  if (what == "islands") return as_json(islands_view(index));
+  if (what == "islands") return as_json(one.islands.of(record, index));
   if (what == "failures") return as_json(failures_view(record, index));
   if (what == "operators") return as_json(operators_view(record, index));
   if (what == "devices") return as_json(devices_view(record, index));
@@ -240,7 +292,7 @@ PageResponse Dashboard::answer(const PageRequest& request) {
   const std::string run = target->value("run");
   try {
     if (target->path == "/events") {
-      (void)state_->run(run, false);
+      if (!run.empty() || state_->runs.size() == 1) (void)state_->run(run, false);  // otherwise of all
       PageResponse response;
       response.type = "text/event-stream";
       response.events_of = run;
@@ -259,6 +311,7 @@ PageResponse Dashboard::answer(const PageRequest& request) {
 
 std::string Dashboard::revision(const std::string& run) {
   try {
+    if (run.empty() && state_->runs.size() != 1) return state_->revision_of_all();
     OpenRun& one = state_->run(run, false);
     return fmt::format("{}-{}", one.file, revision_of(one.record));
   } catch (...) {

@@ -24,7 +24,7 @@ class Dashboard {
 
   // To a request that may be answered (refusal()). Trouble with a record is an answer that says so.
   PageResponse answer(const PageRequest&);
-  // Differs when the run's record has changed; empty: it cannot be read.
+  // Differs when the run's record has changed, or that of any run (empty name); empty: it cannot be read.
   std::string revision(const std::string& run);
 
  private:

@@ -11,6 +11,7 @@
 
 #include "embedded/dashboard.hpp"
 #include "engine/store/summary.hpp"
+#include "engine/views/islands_view.hpp"
 #include "engine/views/kernel_table.hpp"
 #include "engine/views/run_views.hpp"
 #include "evaluators/system/json_text.hpp"
@@ -93,7 +94,7 @@ std::string page_of_run(const Record& record, const RunIndex& index) {
             {"series?by=time", series_view(index, false)},
             {"series?by=count", series_view(index, true)},
             {"path", path_view(record, index, 0)},
-            {"islands", islands_view(index)},
+            {"islands", IslandsView().of(record, index)},
             {"failures", failures_view(record, index)},
             {"operators", operators_view(record, index)},
             {"devices", devices_view(record, index)},

@@ -22,7 +22,7 @@ struct PageResponse {
   std::string type = "text/plain; charset=utf-8";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers = {};  // besides those of security_headers()
-  std::string events_of = {};  // not empty: an endless stream of the events of this run
+  std::string events_of = {};  // of an endless stream of events: its run; empty: of all
 };
 PageResponse said(int status, const std::string& words);
 

@@ -191,10 +191,12 @@ json variant_view(const Record& record, const RunIndex& index, IndividualId id) 
   json view = individual_facts(record, *row);
   if (const auto evaluation = record.evaluation(id)) view["evaluation"] = timed_facts(*evaluation);
   if (const auto confirmation = record.confirmation(id)) view["confirmation"] = timed_facts(*confirmation);
-  for (json& duel : view["duels"])  // the times of an undecided one may be long
-    duel = {{"incumbent", duel["incumbent"]},
-            {"verdict", duel["verdict"]},
-            {"decision", duel["report"].value("decision", json())}};
+  json duels = json::array();
+  for (const DuelRow& duel : record.duels(id))  // the times of an undecided one may be long
+    duels.push_back({{"incumbent", duel.incumbent},
+                     {"verdict", name_of(duel.verdict)},
+                     {"decision", duel.report.value("decision", json())}});
+  view["duels"] = duels;
   view["promoted"] = k->promoted;
   view["elapsed_s"] = k->elapsed_s;
   view["workload_names"] = record.facts().workloads;

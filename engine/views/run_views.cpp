@@ -48,6 +48,16 @@ double seconds_left(const std::string& kind, const BudgetUse& use, double elapse
   return use.used > 0.0 && elapsed_s > 0.0 ? left / (use.used / elapsed_s) : -1.0;
 }
 
+std::map<std::string, double> contender_lines(const Summary& summary) {
+  std::map<std::string, double> lines;
+  if (summary.best)
+    for (const auto& [name, ratio] : summary.best->ratios)
+      if (ratio > 0.0) lines[name] = summary.best->fitness / ratio;
+  return lines;
+}
+
+}  // namespace
+
 json row_facts(const RunIndex& index, const KernelFacts& k) {
   return {{"id", k.id},
           {"parent", k.parent},
@@ -62,16 +72,6 @@ json row_facts(const RunIndex& index, const KernelFacts& k) {
           {"expelled", k.expelled},
           {"elapsed_s", k.elapsed_s}};
 }
-
-std::map<std::string, double> contender_lines(const Summary& summary) {
-  std::map<std::string, double> lines;
-  if (summary.best)
-    for (const auto& [name, ratio] : summary.best->ratios)
-      if (ratio > 0.0) lines[name] = summary.best->fitness / ratio;
-  return lines;
-}
-
-}  // namespace
 
 json state_view(const Record& record, const RunIndex& index) {
   const Summary summary = summary_of(record);
@@ -210,32 +210,6 @@ json children_view(const Record& record, const RunIndex& index, IndividualId par
     rows.push_back(row);
   }
   return {{"of", parent}, {"all", children.size()}, {"from", from}, {"rows", rows}};
-}
-
-json islands_view(const RunIndex& index) {
-  struct Island {
-    std::int64_t proposed = 0, measured = 0, rejected = 0, promoted = 0;
-    const KernelFacts* best = nullptr;
-  };
-  std::map<int, Island> islands;
-  for (const KernelFacts& k : index.kernels()) {
-    Island& island = islands[k.island];
-    ++island.proposed;
-    island.measured += k.state == IndividualState::measured;
-    island.rejected += k.state == IndividualState::rejected;
-    island.promoted += k.promoted;
-    if (k.fitness > 0.0 && !k.expelled && (!island.best || k.fitness > island.best->fitness))
-      island.best = &k;
-  }
-  json rows = json::array();
-  for (const auto& [number, island] : islands)
-    rows.push_back({{"island", number},
-                    {"proposed", island.proposed},
-                    {"measured", island.measured},
-                    {"rejected", island.rejected},
-                    {"promoted", island.promoted},
-                    {"best", island.best ? row_facts(index, *island.best) : json()}});
-  return {{"islands", rows}};
 }
 
 json failures_view(const Record& record, const RunIndex& index) {

@@ -12,6 +12,9 @@
 
 namespace cultivar {
 
+// What each list of a view says of an individual.
+nlohmann::json row_facts(const RunIndex&, const KernelFacts&);
+
 // The summary of `status --json`, the promotions with their bounds, the age of the best, the contenders'
 // lines, the rate.
 nlohmann::json state_view(const Record&, const RunIndex&);
@@ -23,7 +26,6 @@ nlohmann::json path_view(const Record&, const RunIndex&, IndividualId);
 // The children of an individual (0: those without a parent), `count` from the `from`th on, the fastest first.
 nlohmann::json children_view(const Record&, const RunIndex&, IndividualId, std::size_t from,
                              std::size_t count);
-nlohmann::json islands_view(const RunIndex&);
 nlohmann::json failures_view(const Record&, const RunIndex&);  // by stage and reason, with examples
 nlohmann::json operators_view(const Record&, const RunIndex&);
 nlohmann::json devices_view(const Record&, const RunIndex&);

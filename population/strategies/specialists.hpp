@@ -29,6 +29,7 @@ class Specialists : public Strategy {
   std::vector<IndividualId> parents(int island, const ParentsWanted&, const Archive&,
                                     RandomStream&) const override;
   std::vector<Elite> elites(int island) const override;  // also the fastest of each workload
+  const Strategy& others() const { return *others_; }
 
  private:
   double share_;

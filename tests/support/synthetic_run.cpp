@@ -70,7 +70,10 @@ class Writer {
   RunFacts facts() const {
     RunFacts facts;
     facts.name = run_.hostile ? run_.name + kAttack : run_.name;
-    facts.config_yaml = "name: synthetic\n";
+    facts.config_yaml =
+        fmt::format("name: synthetic\ntarget: cuda\nrules: 9\npopulation: {}\n",
+                    run_.cells ? "{strategy: map_elites, axes: [STAGES, registers, block_shared_bytes]}"
+                               : "{islands: 4}");
     facts.task_name = "attention_forward";
     facts.target = "cuda";
     facts.task_files = {{"task.yaml", "name: attention_forward\n"}};
@@ -190,7 +193,7 @@ class Writer {
     set_origin(i.descent, op);
     if (parent > 0) i.descent.parents = {parent};
     if (op == "crossover" && id > 10) i.descent.parents.push_back(id - 5);
-    i.descent.island = static_cast<int>(id % 4);
+    i.descent.island = run_.cells ? 0 : static_cast<int>(id % 4);
     const bool asked = op == "mutate" || op == "crossover";
     if (asked) i.descent.model = "large", i.descent.usd = 0.0123, i.descent.tokens = 5400;
     i.descent.note = seed    ? (id == 1 ? "naive.cu" : "warps.cu")
@@ -231,7 +234,10 @@ class Writer {
     i.measured = true;
     i.workload_values = {i.fitness, i.fitness, i.fitness};
     e = measured(id, i.fitness, false);
-    s.judge(i, e);
+    std::map<std::string, double> descriptors;
+    if (run_.cells)
+      descriptors = {{"registers", any(40.0, 255.0)}, {"block_shared_bytes", any(1.0, 4.0) * 40'000.0}};
+    s.judge(i, e, descriptors);
     if (id % 40 == 0) s.profile(id, profile(i.fitness));
     if (i.fitness > best_fitness_ * (1.0 + 0.004)) contend(s, id, i.fitness);
   }

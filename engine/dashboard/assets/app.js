@@ -2,18 +2,20 @@
 function failure(error) { return h('p', { class: 'error', role: 'alert' }, error && error.message ? error.message : String(error)); }
 
 const main = document.getElementById('main'), told = document.getElementById('told');
-let turn = 0, shown_text = '', runs = [];
+let turn = 0, shown_text = '', runs = [], suites = [];
+const of_all = { runs: true, suite: true };  // views that are not of one run
 
 function read_address() {
   const all = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   place.run = all.run || (runs.length === 1 ? runs[0].name : '');
-  place.view = views[all.view] ? all.view : place.run || runs.length < 2 ? 'overview' : 'runs';
-  if (!place.run && runs.length > 1) place.view = 'runs';
+  place.view = views[all.view] ? all.view : place.run || !suites.length && runs.length < 2 ? 'overview' : suites.length === 1 ? 'suite' : 'runs';
+  if (place.view === 'suite' && !suites.length || place.view === 'runs' && runs.length < 2) place.view = 'overview';
+  if (!place.run && runs.length !== 1 && !of_all[place.view]) place.view = suites.length ? 'suite' : 'runs';
   delete all.run; delete all.view;
   place.values = all;
 }
 function navigation() {
-  const list = Object.entries(views).filter(([name, view]) => !view.hidden && (name !== 'runs' || runs.length > 1) && (place.run || name === 'runs'));
+  const list = Object.entries(views).filter(([name, view]) => !view.hidden && (name !== 'runs' || runs.length > 1) && (name !== 'suite' || suites.length) && (place.run || of_all[name]));
   const current = place.view === 'variant' ? 'kernels' : place.view;
   document.getElementById('views').replaceChildren(...list.map(([name, view]) => h('li', {}, h('a', { href: address(name), 'aria-current': name === current ? 'page' : null }, view.name))));
   document.querySelector('nav a[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
@@ -27,7 +29,7 @@ async function show(anew) {
   const mine = ++turn, view = views[place.view], before = document.activeElement?.dataset?.key;
   const title = view.title ? view.title(place.values) : view.name;
   try {
-    const state = place.view === 'runs' ? null : get('state').catch(() => null);
+    const state = of_all[place.view] ? null : get('state').catch(() => null);
     const nodes = await view.show(place.values, anew ? h('div', {}) : main);
     const q = await state;
     if (mine !== turn) return;
@@ -60,7 +62,9 @@ function news(run) {
   due = setTimeout(() => { due = null; last = Date.now(); if (document.visibilityState !== 'hidden' && !main.contains(document.activeElement?.closest('select, input'))) show(false); else late = true; }, Math.max(250, 1500 - (Date.now() - last)));
 }
 let late = false;
-document.addEventListener('visibilitychange', () => { if (document.visibilityState === 'visible' && late) { late = false; show(false); } });
+const catch_up = () => { if (late && document.visibilityState === 'visible') { late = false; show(false); } };
+document.addEventListener('visibilitychange', catch_up);
+main.addEventListener('focusout', event => { if (!event.relatedTarget?.closest('select, input')) catch_up(); });
 function listen(run) {
   let source = null, again = null;
   const say = () => { news(run); channel?.postMessage(run); };
@@ -75,7 +79,7 @@ function listen(run) {
 }
 channel?.addEventListener('message', event => news(event.data));
 function follow(run) {
-  if (embedded || !run || (listening && listening.run === run)) return;
+  if (embedded || (listening && listening.run === run)) return;
   listening?.stop();
   let over = false, source = null, release = null;
   listening = { run, stop: () => { over = true; source?.close(); release?.(); } };
@@ -94,15 +98,24 @@ async function moved() {
   await show(true);
   if (!place.values.part) window.scrollTo(0, 0);
 }
+// A folder may have other runs than before.
+function take_runs(all) {
+  const before = JSON.stringify([runs.map(run => run.name), suites]);
+  runs = all.runs; suites = all.suites || [];
+  if (JSON.stringify([runs.map(run => run.name), suites]) === before) return;
+  const select = document.getElementById('run'), chosen = select.value;
+  document.getElementById('runs').hidden = runs.length < 2;
+  select.replaceChildren(h('option', { value: '' }, 'all'), ...runs.map(run => h('option', { value: run.name }, run.name)));
+  select.value = chosen;
+  navigation();
+}
 async function begin() {
   document.getElementById('skip').addEventListener('click', event => { event.preventDefault(); main.focus(); main.scrollIntoView(); });
-  try { runs = (await get('runs')).runs; } catch (error) { main.replaceChildren(failure(error)); return; }
-  const select = document.getElementById('run');
-  if (runs.length > 1) {
-    document.getElementById('runs').hidden = false;
-    select.append(h('option', { value: '' }, 'all'), ...runs.map(run => h('option', { value: run.name }, run.name)));
-    select.addEventListener('change', () => { place.run = select.value; location.hash = address(select.value ? 'overview' : 'runs'); });
-  }
+  try { take_runs(await get('runs')); } catch (error) { main.replaceChildren(failure(error)); return; }
+  document.getElementById('run').addEventListener('change', event => {
+    place.run = event.target.value;
+    location.hash = address(!place.run ? 'runs' : of_all[place.view] || place.view === 'variant' ? 'overview' : place.view);
+  });
   window.addEventListener('hashchange', moved);
   await moved();
 }

@@ -104,7 +104,7 @@ function long(text, most = 20000) {
 async function get(view, values = {}) {
   if (embedded) return stored(view, values);
   const all = new URLSearchParams(values);
-  if (place.run && view !== 'runs') all.set('run', place.run);
+  if (place.run && view !== 'runs' && view !== 'suite') all.set('run', place.run);
   const reply = await fetch('api/' + view + '?' + all, { credentials: 'same-origin', cache: 'no-store' });
   let said;
   try { said = await reply.json(); } catch { said = { error: reply.status === 401 ? 'A token is needed: open the address that `cultivar dashboard` printed.' : 'The dashboard gave no answer.' }; }

@@ -124,11 +124,34 @@ function busy_chart(shares, x_max) {
   const draw = width => {
     const height = 120, left = 58, right = 12, upper = 24, lower = 24, wide = (width - left - right) / shares.length;
     const Y = y => height - lower - (height - upper - lower) * y / most;
-    const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Busy devices over search time, at most ${num(most, 3)}` }), bars = s('g', { class: 'busy' });
+    const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Checks and measurements at the same time, over search time: at most ${num(most, 3)}` }), bars = s('g', { class: 'busy' });
     for (const v of round_values(0, most, 3)) svg.append(s('line', { class: 'axis', x1: left, x2: width - right, y1: Y(v), y2: Y(v) }), s('text', { x: left - 6, y: Y(v) + 4, 'text-anchor': 'end' }, num(v, 3)));
     shares.forEach((share, i) => bars.append(s('rect', { x: left + i * wide + .5, y: Y(share), width: Math.max(1, wide - 1), height: Math.max(0, height - lower - Y(share)) })));
-    svg.append(bars, s('text', { x: 2, y: 11 }, 'busy devices (checks and measurements)'));
+    svg.append(bars, s('text', { x: 2, y: 11 }, 'checks and measurements at the same time'));
     ticks(svg, x_max, true, width, x => left + (width - left - right) * x / x_max, height - 4);
+    return svg;
+  };
+  return h('figure', {}, drawn(draw));
+}
+
+// Two bars of parts to one scale: what all tasks take before and after, and thus which of them is left to speed up.
+function before_after_chart(rows, before, after) {
+  const draw = width => {
+    const left = 58, right = 12, tall = 34, gap = 26, height = 2 * tall + gap + 30, most = Math.max(before, after);
+    const X = us => left + (width - left - right) * us / most;
+    const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `All tasks together take ${micro(before)} before and ${micro(after)} after; the table above has each` });
+    for (const [i, [words, key]] of [['before', 'before_us'], ['after', 'after_us']].entries()) {
+      const y = 4 + i * (tall + gap);
+      svg.append(s('text', { x: left - 6, y: y + tall / 2 + 4, 'text-anchor': 'end' }, words));
+      let at = 0;
+      rows.forEach((row, k) => {
+        const x = X(at), wide = X(at + row[key]) - x;
+        at += row[key];
+        svg.append(s('rect', { class: 'part part' + k % 4, x, y, width: Math.max(0, wide - 1), height: tall }, s('title', {}, `${row.name}: ${micro(row[key])}`)));
+        if (wide > 9 * Math.min(row.name.length, 6)) svg.append(s('text', { class: 'partname', x: x + 4, y: y + tall / 2 + 4 }, row.name.slice(0, Math.floor((wide - 6) / 8))));
+      });
+      svg.append(s('text', { x: left, y: y + tall + 14 }, micro(i ? after : before)));
+    }
     return svg;
   };
   return h('figure', {}, drawn(draw));

@@ -43,6 +43,9 @@ function profile_part(shown) {
     const stalls = Object.entries(k.stalls || {}).sort((a, b) => b[1].samples - a[1].samples);
     if (stalls.length) parts.push(table(`Stall reasons of ${k.name}`, ['Reason', { name: 'Samples', n: true }, { name: 'Exposed', n: true }], stalls.slice(0, 12).map(([reason, c]) => [reason, num(c.samples), num(c.exposed)])));
   }
+  const hot = (profile.kernels || []).flatMap(k => (k.lines || []).map(line => ({ ...line, share: line.samples / (k.samples || 1) }))).sort((a, b) => b.share - a.share).slice(0, 12);
+  if (hot.length) parts.push(table('Source lines with the most samples', [{ name: 'Line', n: true }, { name: 'Samples', n: true }, 'Waits most for', { name: 'Source', text: true }],
+    hot.map(line => [line.file ? `${line.file}:${line.line}` : num(line.line), num(100 * line.share, 3) + ' %', Object.entries(line.stalls || {}).sort((a, b) => b[1].samples - a[1].samples).slice(0, 3).map(([reason, c]) => `${reason} ${num(100 * c.samples / line.samples, 2)} %`).join(', '), h('code', {}, (line.text || '').slice(0, 200))])));
   if ((profile.loops || []).length) parts.push(table('Innermost loops', ['Function', 'Lines', { name: 'Instructions', n: true }, { name: 'Loads', n: true }, { name: 'Stores', n: true }, { name: 'Vector', n: true }, { name: 'Bits', n: true }], profile.loops.map(l => [l.function, `${l.first_line} \u2013 ${l.last_line}`, num(l.instructions), num(l.loads), num(l.stores), num(l.vectors), num(l.widest_bits)])));
   return parts;
 }

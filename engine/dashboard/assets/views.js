@@ -99,10 +99,45 @@ views.islands = {
   name: 'Islands',
   async show() {
     const [state, view] = await Promise.all([get('state'), get('islands')]);
-    return [table('What was bred on each island', [{ name: 'Island', n: true }, { name: 'Proposed', n: true }, { name: 'Measured', n: true }, { name: 'Rejected', n: true }, { name: 'Promoted', n: true }, 'Fastest', { name: state.unit, n: true }, 'By', { name: 'After', n: true }],
-      view.islands.map(row => [num(row.island), num(row.proposed), num(row.measured), num(row.rejected), num(row.promoted), row.best ? kernel(row.best.id) : absent, row.best ? num(row.best.fitness) : '', row.best ? who(row.best) : '', row.best && row.best.elapsed_s >= 0 ? span(row.best.elapsed_s) : '']))];
+    const unit = state.unit, families = view.islands.some(row => (row.elites || []).some(each => each.family)), after = row => row.elapsed_s >= 0 ? span(row.elapsed_s) : '';
+    const parts = [table('What was bred on each island', [{ name: 'Island', n: true }, { name: 'Proposed', n: true }, { name: 'Measured', n: true }, { name: 'Rejected', n: true }, { name: 'Promoted', n: true }, { name: 'Parents now', n: true }, 'Fastest', { name: unit, n: true }, { name: 'By', whole: true }, { name: 'After', n: true }],
+      view.islands.map(row => [num(row.island), num(row.proposed), num(row.measured), num(row.rejected), num(row.promoted), row.elites ? num(row.all_elites) : absent, row.best ? kernel(row.best.id) : absent, row.best ? num(row.best.fitness) : '', row.best ? who(row.best) : '', row.best ? after(row.best) : '']))];
+    if (view.trouble) return [...parts, h('p', { class: 'warn' }, 'Which kernels are parents now is not known: ' + view.trouble)];
+    if (view.cells) parts.push(h('h2', {}, 'Cells'), h('p', { class: 'faint' }, `Of kernels that are alike, the fastest remains a parent: ${counted(view.all_cells, 'cell')} of at most ${num(view.most_cells)}, by ${view.axes.join(', ')}.`),
+      cell_grid(view, unit), h('details', { open: view.cells.length <= 12 }, h('summary', {}, 'As a list, the fastest first'),
+        table('Cells', [...view.axes, 'Kernel', { name: unit, n: true }, { name: 'By', whole: true }, { name: 'After', n: true }],
+          view.cells.map(({ steps, elite }) => [...steps.map((step, i) => step_words(step, view.axes[i])), kernel(elite.id), num(elite.fitness), who(elite), after(elite)]))));
+    else for (const island of view.islands) if (island.elites) parts.push(h('h2', {}, `Parents on island ${island.island}`),
+      table(`The kernels that island ${island.island} keeps as parents, the fastest first, with the fitness that the search has of them` + (island.all_elites > island.elites.length ? `: ${island.elites.length} of ${num(island.all_elites)}` : ''),
+        ['Kernel', { name: unit, n: true }, { name: 'By', whole: true }, ...(families ? ['Family'] : []), 'Born', { name: 'After', n: true }],
+        island.elites.map(row => [kernel(row.id), num(row.fitness), who(row), ...(families ? [row.family ? kernel(row.family) : absent] : []), row.immigrant ? 'on island ' + row.island : 'here', after(row)]), { none: 'None.' }));
+    if (view.moved) parts.push(h('h2', {}, 'Moves between islands'), table(view.moved > view.moves.length ? `The newest ${view.moves.length} of ${num(view.moved)}` : 'The last one first', [{ name: 'After', n: true }, 'Kernel', { name: 'From', n: true }, { name: 'To', n: true }, 'Why'],
+      view.moves.slice().reverse().map(move => [span(move.elapsed_s), kernel(move.id), num(move.from), num(move.to), move.reset ? 'the island is begun anew with it' : 'migration'])));
+    return parts;
   },
 };
+// A step of an axis: "2^7" is from 128 to below 256; "-": the kernel has no such value.
+function step_words(step, axis) {
+  const power = /^2\^(\d+)$/.exec(step);
+  if (axis === 'family') return kernel(Number(step));
+  return power ? '\u2265 ' + num(2 ** Number(power[1])) : step === '-' ? 'none' : step;
+}
+function step_order(step) { const power = /^2\^(\d+)$/.exec(step); return power ? 2 ** Number(power[1]) : step === '-' ? -1 : isFinite(step) ? Number(step) : NaN; }
+function by_step(a, b) { return step_order(a) - step_order(b) || (a < b ? -1 : a > b ? 1 : 0); }
+// The last axis goes to the right, all others down; the darker, the faster.
+function cell_grid(view, unit) {
+  const last = view.axes.length - 1, across = [...new Set(view.cells.map(c => c.steps[last]))].sort(by_step), rows = new Map();
+  for (const cell of view.cells) {
+    const key = JSON.stringify(cell.steps.slice(0, last));
+    if (!rows.has(key)) rows.set(key, { steps: cell.steps.slice(0, last), cells: new Map() });
+    rows.get(key).cells.set(cell.steps[last], cell.elite);
+  }
+  const all = view.cells.map(c => c.elite.fitness || 0), low = Math.min(...all), high = Math.max(...all);
+  const shade = x => 'heat' + (high > low ? Math.min(3, Math.floor(4 * (x - low) / (high - low))) : 3);
+  const down = [...rows.values()].sort((a, b) => a.steps.reduce((order, step, i) => order || by_step(step, b.steps[i]), 0));
+  return table(`${unit} of the fastest kernel of each cell, the darker, the faster; ${view.axes[last]} from left to right`, [...view.axes.slice(0, last), ...across.map(step => ({ name: step_words(step, view.axes[last]), n: true }))],
+    down.map(row => [...row.steps.map((step, i) => step_words(step, view.axes[i])), ...across.map(step => { const elite = row.cells.get(step); return elite ? h('div', { class: 'heat ' + shade(elite.fitness || 0) }, kernel(elite.id), ' ' + num(elite.fitness)) : ''; })]));
+}
 
 views.kernels = {
   name: 'Kernels',
@@ -172,6 +207,11 @@ views.operators = {
   },
 };
 
+// NVML's reasons for a slower clock.
+function slowed_by(bits) {
+  const words = [[0x4, 'software power cap'], [0x8, 'hardware slowdown'], [0x10, 'sync boost'], [0x20, 'software thermal slowdown'], [0x40, 'hardware thermal slowdown'], [0x80, 'power brake'], [0x100, 'display clocks']];
+  return words.filter(([bit]) => bits & bit).map(each => each[1]).join(', ') || 'no';
+}
 views.devices = {
   name: 'Devices',
   async show() {
@@ -181,7 +221,7 @@ views.devices = {
     if (points.length) {
       const last = points.slice(-12).reverse(), has = name => points.some(p => p[name] > 0);
       parts.push(h('h2', {}, 'Clocks and temperature'), table('The newest measurements', ['Kernel', { name: 'After', n: true }, { name: 'Clock MHz', n: true }, { name: 'Temperature \u00b0C', n: true }, { name: 'Power W', n: true }, 'Slowed', { name: 'Discarded', n: true }],
-        last.map(p => [kernel(p.id), span(p.elapsed_s), p.clock_mhz ? num(p.clock_mhz) : absent, p.temperature_c ? num(p.temperature_c) : absent, p.power_w ? num(p.power_w) : absent, p.throttle ? '0x' + p.throttle.toString(16) : 'no', num(p.discarded)])));
+        last.map(p => [kernel(p.id), span(p.elapsed_s), p.clock_mhz ? num(p.clock_mhz) : absent, p.temperature_c ? num(p.temperature_c) : absent, p.power_w ? num(p.power_w) : absent, slowed_by(p.throttle), num(p.discarded)])));
       for (const [key, name, unit] of [['clock_mhz', 'Clock', 'MHz'], ['temperature_c', 'Temperature', '\u00b0C'], ['power_w', 'Power', 'W']])
         if (has(key)) parts.push(line_chart(name, unit, points.map(p => [p.elapsed_s, p[key]]), view.elapsed_s));
     }
@@ -203,7 +243,7 @@ views.budgets = {
     return [table('Budgets', ['Budget', { name: 'Used', n: true }, { name: 'Limit', n: true }, 'Share', { name: 'Left, at this rate', n: true }],
       view.rows.map(row => [budget_names[row.kind] || row.kind, budget_words(row.kind, row.used), row.limit === null ? 'none' : budget_words(row.kind, row.limit),
         row.limit === null ? '' : [h('meter', { min: 0, max: 1, value: Math.min(1, row.used / row.limit), 'aria-label': (budget_names[row.kind] || row.kind) + ' used' }), ' ' + num(100 * row.used / row.limit, 3) + ' %'], row.seconds_left === null ? absent : span(row.seconds_left)])),
-    h('p', {}, `${view.per_hour ? num(view.per_hour, 3) + ' evaluations per hour. ' : ''}` + (left.length ? `The first budget is spent in about ${span(Math.min(...left))} of search time.` : 'No budget ends this search.'))];
+    h('p', {}, `${view.per_hour ? num(view.per_hour, 3) + ' evaluations per hour. ' : ''}` + (!left.length ? 'No budget ends this search.' : Math.min(...left) > 0 ? `The first budget is spent in about ${span(Math.min(...left))} of search time.` : 'A budget is spent.'))];
   },
 };
 
@@ -231,6 +271,7 @@ views.runs = {
   name: 'All runs',
   async show() {
     const view = await get('runs');
+    if (!embedded) take_runs(view);
     return [table('Runs', ['Run', 'Of', 'State', 'Task', 'Target', { name: 'Best', n: true }, { name: 'Beside first seed', n: true }, 'Beside contenders', { name: 'Evaluated', n: true }, { name: 'Promotions', n: true }, { name: 'Searched', n: true }],
       view.runs.map(run => {
         const link = h('a', { href: '#' + new URLSearchParams({ run: run.name, view: 'overview' }) }, run.name);
@@ -238,5 +279,29 @@ views.runs = {
         const q = run.status, best = q.best;
         return [link, run.suite || '', q.state, q.task, q.target, best ? `${num(best.fitness)} ${best.unit}` : absent, best && best.ratio_to_seed ? times(best.ratio_to_seed) : '', best ? Object.entries(best.ratios).map(([name, ratio]) => `${times(ratio)} ${name}`).join(', ') : '', num(q.evaluations), num(q.promotions), span(q.elapsed_s)];
       }))];
+  },
+};
+
+// "before" is what a contender or the first seed takes, "after" what the best kernel takes.
+views.suite = {
+  name: 'Suite',
+  async show(values) {
+    const all = suites, name = values.suite || all[0], view = await get('suite', { suite: name });
+    const known = view.rows.filter(row => row.before_us && row.after_us), sum = key => known.reduce((a, row) => a + row[key], 0), before = sum('before_us'), after = sum('after_us');
+    const share = (x, of) => of ? num(100 * x / of, 3) + ' %' : absent;
+    const link = row => row.run ? h('a', { href: '#' + new URLSearchParams({ run: row.run, view: 'overview' }) }, row.name) : row.name;
+    const parts = [all.length > 1 ? h('ul', { class: 'parts' }, all.map(each => h('li', {}, h('a', { href: '#' + new URLSearchParams({ view: 'suite', suite: each }), 'aria-current': each === name ? 'page' : null }, each)))) : null,
+      table(`Suite ${name}: the best kernel of each task`, ['Task', 'State', { name: 'Best', n: true }, { name: 'x first seed', n: true }, { name: 'x contenders (lowest)', n: true }, 'x each', { name: 'rms error (beside)', n: true }, { name: 'By', whole: true }, { name: 'Evaluated', n: true }, { name: 'Searched', n: true }],
+        view.rows.map(row => { const best = row.best; return [link(row), row.trouble ? h('span', { class: 'bad' }, row.trouble) : row.state, best ? [`${num(best.fitness)} ${best.unit}`, row.confirmed ? '' : ' (not confirmed)'] : absent, best && best.ratio_to_seed ? times(best.ratio_to_seed) : absent,
+          row.beside ? `${times(row.beside.mean)} (${times(row.beside.lowest)})` : absent, best ? Object.entries(best.ratios).map(([rival, ratio]) => h('div', {}, `${times(ratio)} ${rival}`)) : '', row.error ? num(row.error, 3) + (row.error_beside ? ` (${num(row.error_beside, 3)})` : '') : absent,
+          row.operator ? who(row) : '', num(row.evaluations), span(row.elapsed_s)]; }), { none: 'The suite has no task.' }),
+      h('p', { class: 'faint' }, 'Contenders: the fastest of each workload, geometric mean, and on the workload where it is lowest. rms error: the greatest, relative to that of the permitted roundings (and to a contender\u2019s).'),
+      h('h2', {}, 'Time before and after'),
+      h('p', { class: 'faint' }, 'One execution of each timed workload of a task, together. Before: the fastest contender of each workload, or the first seed where there is none. Shares are of all tasks whose times are known; how often an application runs each task, a suite does not know.'),
+      table('What each task takes, and its share of all', ['Task', 'Before is', { name: 'Before', n: true }, { name: 'Share', n: true }, { name: 'After', n: true }, { name: 'Share', n: true }, { name: 'Speedup', n: true }],
+        [...view.rows.map(row => [link(row), row.before || absent, row.before_us ? micro(row.before_us) : absent, row.before_us ? share(row.before_us, before) : absent, row.after_us ? micro(row.after_us) : absent, row.after_us ? share(row.after_us, after) : absent, row.after_us ? times(row.before_us / row.after_us) : absent]),
+          known.length > 1 ? { mark: 'sum', cells: ['All', '', micro(before), '100 %', micro(after), '100 %', times(before / after)] } : []].filter(row => row.mark || row.length))];
+    if (known.length) parts.push(before_after_chart(known, before, after));
+    return parts;
   },
 };

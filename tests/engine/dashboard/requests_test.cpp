@@ -2,11 +2,15 @@
 // Who may read the dashboard, and what its handlers do with anything that is sent.
 #include "engine/dashboard/requests.hpp"
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
-#include <random>
+#include <map>
+#include <thread>
 
 #include "engine/dashboard/dashboard.hpp"
+#include "engine/dashboard/server.hpp"
 #include "support/command.hpp"
+#include "support/request_fuzzer.hpp"
 #include "support/synthetic_run.hpp"
 
 using namespace cultivar;
@@ -106,61 +110,50 @@ BOOST_AUTO_TEST_CASE(no_target_leads_out_of_the_pages) {
   BOOST_TEST(target->value("empty").empty());
 }
 
-// Half a second of what a fuzzer sends: pieces of real requests, changed and joined at random.
-BOOST_AUTO_TEST_CASE(whatever_is_asked_the_answer_is_text_and_short) {
+// A second of what bench-dashboard-fuzz sends for ten minutes.
+BOOST_AUTO_TEST_CASE(whatever_is_asked_the_answer_is_text_and_for_who_may_read) {
+  TemporaryFolder folder;
+  SyntheticRun run;
+  run.individuals = 30;
+  run.hostile = true;
+  write_synthetic_run(folder / "run", run);
+  Dashboard dashboard({folder / "run"}, {});
+  AccessRules rules = rules_of_loopback();
+  for (const char* token : {"", "0123456789abcdef"}) {
+    rules.token = token;
+    RequestFuzzer fuzzer(11, token);
+    std::map<int, int> statuses;
+    for (int i = 0; i < 2000; ++i) {
+      const PageRequest request = fuzzer.request();
+      const Answered said = answered(dashboard, request, rules);
+      BOOST_REQUIRE_MESSAGE(said.wrong.empty(),
+                            said.wrong << ": " << request.method << " " << request.target);
+      ++statuses[said.status];
+    }
+    BOOST_TEST(statuses[200] > 700);
+    BOOST_TEST(statuses[400] > 50);
+    BOOST_TEST(statuses[405] > 20);
+    BOOST_TEST(statuses[421] > 20);
+    BOOST_TEST((statuses[401] > 50) == !rules.token.empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_server_answers_after_whatever_was_sent) {
   TemporaryFolder folder;
   SyntheticRun run;
   run.individuals = 30;
   write_synthetic_run(folder / "run", run);
   Dashboard dashboard({folder / "run"}, {});
-  static const std::vector<std::string> pieces{"/api/",
-                                               "state",
-                                               "table",
-                                               "variant",
-                                               "children",
-                                               "series",
-                                               "path",
-                                               "events",
-                                               "?",
-                                               "&",
-                                               "=",
-                                               "run",
-                                               "id",
-                                               "from",
-                                               "count",
-                                               "text",
-                                               "sort",
-                                               "order",
-                                               "state=rejected",
-                                               "1",
-                                               "-1",
-                                               "99999999999999999999",
-                                               "%00",
-                                               "%ff",
-                                               "%25",
-                                               "/",
-                                               "..",
-                                               "'",
-                                               "\"",
-                                               "%27%20OR%201=1",
-                                               "fitness",
-                                               "island=3",
-                                               "\x80",
-                                               "<script>"};
-  std::mt19937 random(11);
-  const auto any = [&](std::size_t below) {
-    return std::uniform_int_distribution<std::size_t>(0, below - 1)(random);
-  };
-  int answered = 0;
-  for (int i = 0; i < 3000; ++i) {
-    std::string target = any(4) == 0 ? "" : "/api/" + pieces[1 + any(7)] + "?";
-    for (std::size_t k = any(9); k > 0; --k) target += pieces[any(pieces.size())];
-    const PageResponse response = dashboard.answer(get(target));
-    BOOST_REQUIRE_MESSAGE(response.status == 200 || response.status == 400 || response.status == 404, target);
-    BOOST_REQUIRE_MESSAGE(response.body.size() < 300'000U, target);
-    answered += response.status == 200;
-  }
-  BOOST_TEST(answered > 300);
+  auto server = DashboardServer::listen({"127.0.0.1", 0, rules_of_loopback()}, dashboard);
+  BOOST_REQUIRE(server);
+  std::atomic<bool> stop{false};
+  std::thread serving([&] { (*server)->serve(stop); });
+  RequestFuzzer fuzzer(5, "");
+  for (int i = 0; i < 60; ++i) (void)said_to((*server)->port(), fuzzer.bytes());
+  const std::string right = "GET /api/state HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  BOOST_TEST(said_to((*server)->port(), right, 60.0).starts_with("HTTP/1.1 200"));
+  stop = true;
+  serving.join();
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -2,11 +2,13 @@
 // What the views say of a record: the same as the record, also when it has grown since.
 #include "engine/views/run_views.hpp"
 
+#include <SQLiteCpp/Database.h>
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
 #include "engine/store/standings.hpp"
 #include "engine/store/summary.hpp"
+#include "engine/views/islands_view.hpp"
 #include "engine/views/kernel_table.hpp"
 #include "engine/views/run_list.hpp"
 #include "engine/views/run_report.hpp"
@@ -124,7 +126,7 @@ BOOST_AUTO_TEST_CASE(every_view_agrees_with_the_summary) {
   RunIndex index;
   index.update(one);
   const Summary summary = summary_of(one);
-  const json state = state_view(one, index), islands = islands_view(index),
+  const json state = state_view(one, index), islands = IslandsView().of(one, index),
              operators = operators_view(one, index), failures = failures_view(one, index),
              budgets = budgets_view(one, index);
   BOOST_TEST(state["promotions"].size() == static_cast<std::size_t>(summary.promotions));
@@ -138,6 +140,13 @@ BOOST_AUTO_TEST_CASE(every_view_agrees_with_the_summary) {
   BOOST_TEST(measured == summary.measured);
   BOOST_TEST(promoted == summary.promotions);
   BOOST_TEST(rejected == summary.evaluations - summary.measured);
+  BOOST_TEST(islands["islands"].size() == 4U);
+  BOOST_TEST(!islands.contains("trouble"));
+  for (const json& row : islands["islands"]) {  // one place for each source, the fastest first
+    BOOST_TEST(row["all_elites"] == 8);
+    BOOST_TEST(row["elites"][0]["fitness"] >= row["elites"][7]["fitness"]);
+    BOOST_TEST((row["elites"][0]["id"] == row["best"]["id"] || row["elites"][0]["immigrant"].get<bool>()));
+  }
   const json path = path_view(one, index, 0);
   BOOST_TEST(path["of"] == summary.best->id);
   BOOST_TEST(path["path"].back()["id"] == summary.best->id);
@@ -160,6 +169,47 @@ BOOST_AUTO_TEST_CASE(every_view_agrees_with_the_summary) {
     BOOST_TEST((row["kind"] != "evaluations" || row["seconds_left"] == 0.0));
   BOOST_TEST(interventions_view(one)["rows"].size() == interventions_of(one).size());
   BOOST_TEST(events_view(one, 0, 5)["rows"].size() == 5U);
+}
+
+BOOST_AUTO_TEST_CASE(cells_are_shown_by_the_steps_of_their_axes_with_the_fastest_of_each) {
+  SyntheticRun run;
+  run.individuals = 200;
+  run.cells = true;
+  write_synthetic_run(folder / "cells", run);
+  const Record one = open(folder / "cells");
+  RunIndex index;
+  index.update(one);
+  const json view = IslandsView().of(one, index);
+  BOOST_TEST(!view.contains("trouble"));
+  BOOST_TEST(view["strategy"] == "map_elites");
+  BOOST_TEST(view["axes"] == json({"STAGES", "registers", "block_shared_bytes"}));
+  BOOST_REQUIRE(view["cells"].size() > 10U);
+  BOOST_TEST(view["all_cells"] == view["cells"].size());
+  const IndividualId fastest = view["cells"][0]["elite"]["id"].get<IndividualId>();
+  for (const json& cell : view["cells"]) {
+    BOOST_TEST(cell["steps"].size() == 3U);
+    BOOST_TEST((cell["steps"][0] == "2" || cell["steps"][0] == "3" || cell["steps"][0] == "4"));
+    BOOST_TEST(cell["steps"][1].get<std::string>().starts_with("2^"));
+    BOOST_TEST(cell["elite"]["fitness"].get<double>() <= (1.0 + 1e-9) * index.find(fastest)->fitness);
+  }
+  BOOST_TEST(state_view(one, index)["summary"]["best"]["id"] == fastest);
+}
+
+BOOST_AUTO_TEST_CASE(parents_that_a_record_does_not_tell_are_said_to_be_unknown) {
+  {
+    SQLite::Database db((folder / "run" / "run.db").string(), SQLite::OPEN_READWRITE);
+    db.exec("UPDATE decisions SET individual = 299 WHERE kind = 'judge' AND individual = 3");
+  }
+  const Record one = record();
+  RunIndex index;
+  index.update(one);
+  IslandsView islands;
+  for (int again = 0; again < 2; ++again) {
+    const json view = islands.of(one, index);
+    BOOST_TEST(view["trouble"].get<std::string>().find("individual 299") != std::string::npos);
+    BOOST_TEST(view["islands"].size() == 4U);
+    BOOST_TEST(!view["islands"][0].contains("elites"));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(one_individual_is_shown_with_its_calls_intervals_and_parent) {

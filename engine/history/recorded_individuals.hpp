@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A record's individuals, read by id in step with the decisions that propose and judge them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/store/record.hpp"
+#include "population/archive.hpp"
+
+namespace SQLite {
+class Statement;
+}
+
+namespace cultivar {
+
+// The record outlives it. Each function throws std::runtime_error where the record contradicts itself.
+class RecordedIndividuals {
+ public:
+  struct Result {  // results that later decisions report
+    double fitness = 0.0;
+    std::uint32_t duplicate_of = 0;
+    bool measured = false;
+    std::optional<Stage> stage;
+    std::string machine_code;
+    std::vector<double> workload_values;
+  };
+
+  // Those that the archive does not hold, and the results of those that it holds as in flight.
+  RecordedIndividuals(const Record&, const Archive& known);
+  ~RecordedIndividuals();
+  RecordedIndividuals(const RecordedIndividuals&) = delete;
+  RecordedIndividuals& operator=(const RecordedIndividuals&) = delete;
+
+  Individual next(IndividualId);
+  // For its `judge` decision, which is the only one.
+  Result result(IndividualId);
+
+ private:
+  std::unique_ptr<SQLite::Statement> query_;
+  std::unordered_map<std::int64_t, std::string> sources_;  // by number
+  std::unordered_map<IndividualId, Result> unjudged_;
+};
+
+}  // namespace cultivar
