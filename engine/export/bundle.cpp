@@ -128,10 +128,24 @@ std::string task_in_pytorch(const RunFacts& facts, const std::string& task, cons
   return read_file(runtime.installation.tasks / task / kInPytorch).value_or("");
 }
 
+// As the package `kernels` accepts names: small letters, digits and dashes between a letter and one of these.
+std::string hub_name(const std::string& task) {
+  std::string name = "cultivar-" + task;
+  for (char& c : name)
+    c = std::isalnum(static_cast<unsigned char>(c)) != 0
+            ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
+            : '-';
+  while (name.back() == '-') name.pop_back();
+  return name;
+}
+
 struct Contents {
   std::map<std::string, std::string> files;  // relative path -> text
   std::vector<std::string> specialisations;
 };
+
+// More specializations of a domain are not built in unless --cover asks for them.
+constexpr std::size_t kMostOfDomain = 32;
 
 // The kernels with their launchers. The first is the best; its task's and target's texts are the bundle's.
 Expected<std::vector<BundledKernel>> kernels_of(const ExportRequest& request, const Task& task,
@@ -151,12 +165,14 @@ Expected<std::vector<BundledKernel>> kernels_of(const ExportRequest& request, co
     auto kernel = bundled_kernel(request.record, task, config, id, confirmation,
                                  ids.size() == 1 ? "" : fmt::format("{}/{}/", kKernelsFolder, id));
     if (!kernel) return tl::make_unexpected(kernel.error());
-    if (!request.cover.empty()) {
-      const auto ranges = parse_cover(request.cover, task);
+    // A table's domain is covered, too, unless that takes many compilations.
+    const bool learnt = request.cover.empty() && request.portfolio != nullptr && request.portfolio->over;
+    if (const std::string& cover = learnt ? request.portfolio->over->domain : request.cover; !cover.empty()) {
+      const auto ranges = parse_ranges(learnt ? "--over" : "--cover", cover, task);
       if (!ranges) return tl::make_unexpected(ranges.error());
       auto covered = covered_workloads(kernel->input(task, device), *ranges);
-      if (!covered) return tl::make_unexpected(covered.error());
-      kernel->covered = std::move(*covered);
+      if (!covered && !learnt) return tl::make_unexpected(covered.error());
+      if (covered && (!learnt || covered->size() <= kMostOfDomain)) kernel->covered = std::move(*covered);
     }
     const LauncherInput input = kernel->input(task, device);
     kernel->served = specialisations(input);
@@ -172,6 +188,7 @@ Expected<std::vector<BundledKernel>> kernels_of(const ExportRequest& request, co
 struct Entry {
   std::vector<Workload> workloads;  // of all kernels
   std::string identity, header;     // header: empty for one kernel
+  FrontDispatch dispatch = {};      // of several
 };
 Expected<Entry> entry_of(const Task& task, const Facts& device, const std::vector<BundledKernel>& kernels,
                          const KernelPortfolio* portfolio) {
@@ -187,19 +204,20 @@ Expected<Entry> entry_of(const Task& task, const Facts& device, const std::vecto
                        [&](const Workload& known) { return known.name == workload.name; }))
         entry.workloads.push_back(workload);
   }
-  std::vector<DispatchEntry> dispatch;
-  for (const PortfolioEntry& each : portfolio->entries)
-    for (const Workload& workload : entry.workloads)
-      if (workload.name == each.workload)
-        for (std::size_t k = 0; k < kernels.size(); ++k)
-          if (kernels[k].id() == each.kernel) dispatch.push_back({workload, k});
+  entry.dispatch.table = portfolio->table(task, entry.workloads);
+  entry.dispatch.learnt = learnt_words(*portfolio);
+  if (portfolio->over) {
+    auto domain = parse_ranges("--over", portfolio->over->domain, task);
+    if (!domain) return tl::make_unexpected(domain.error());
+    entry.dispatch.domain = std::move(*domain);
+  }
   LauncherInput front = inputs.front();
   front.workloads = entry.workloads;
   front.folder.clear();
-  auto header = front_launcher_header(front, fronts, dispatch);
+  auto header = front_launcher_header(front, fronts, entry.dispatch);
   if (!header) return tl::make_unexpected(header.error());
   entry.header = std::move(*header);
-  entry.identity = front_identity(fronts, dispatch);
+  entry.identity = front_identity(fronts, entry.dispatch.table);
   return entry;
 }
 
@@ -279,7 +297,15 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
       {"wanted_by", alone ? "kernel.wanted(arguments)" : "kernel.wanted(which, arguments)"},
       {"possible_for", alone ? "kernel.could_accept(arguments)" : "kernel.could_accept(which, arguments)"},
       {"kernel_words",
-       alone ? "std::string()" : "std::string(\"kernel \") + kernel.kernel_for(arguments) + \", \""},
+       alone
+           ? "std::string()"
+           : fmt::format("std::string(\"kernel \") + kernel.kernel_for(arguments) + \" by the rule '\" + "
+                         "kernel.rule_for(arguments) + \"', learnt from {}{}, \"",
+                         in_quotes(entry->dispatch.learnt),
+                         entry->dispatch.domain.empty()
+                             ? ""
+                             : "\" + (kernel.is_inside(arguments) ? \" (these sizes are in it)\" : \" (these "
+                               "sizes are outside of it)\") + \"")},
       {"bundle_version", CULTIVAR_VERSION},
       {"dollar",
        "$"},  // of CMake's generator expressions, which CMake would replace in the embedded templates
@@ -366,6 +392,13 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
     files["verify/reference.cpp"] = render(launcher::python_reference_cpp, values);
     for (const auto& [file, text] : reference_python_files()) files["verify/" + file] = std::string(text);
   }
+  std::vector<std::string> quoted;
+  for (const std::string& each : best.parts.architectures) quoted.push_back('"' + each + '"');
+  values["architecture_names"] = fmt::format("{}", fmt::join(quoted, ", "));
+  values["hub_name"] = hub_name(task.name);
+  values["hub_license"] =
+      in_quotes(best.variant.manifest.license.empty() ? "unknown" : best.variant.manifest.license);
+  files["pytorch/hub.py"] = render(launcher::pytorch_hub_py, values);
   files["pytorch/overrides.py"] = render(launcher::pytorch_overrides_py, values);
   if (const std::string text = task_in_pytorch(facts, task.name, request.runtime); !text.empty())
     files["pytorch/task_in_pytorch.py"] = text;
@@ -390,7 +423,9 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   files["lineage.md"] = lineage;
   files["lineage.json"] = json_text(alone ? lineages.front() : lineages, 2) + "\n";
   files["manifest.json"] =
-      json_text(bundle_manifest(task, *kernels, facts, alone ? best.variant.id : entry->identity, files), 2) +
+      json_text(bundle_manifest(task, *kernels, facts, alone ? best.variant.id : entry->identity, files,
+                                request.portfolio, entry->dispatch.table),
+                2) +
       "\n";
   std::vector<std::string> names{"bundle.json"};
   for (const auto& [file, text] : files) names.push_back(file);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <regex>
 #include <set>
 
 #include "evaluators/task/make_workload.hpp"
@@ -31,36 +30,8 @@ void roots_of(const std::string& name, const Task& task, const Manifest& manifes
 
 }  // namespace
 
-Expected<std::vector<CoveredRange>> parse_cover(const std::string& text, const Task& task) {
-  static const std::regex form(R"(\s*([A-Za-z_]\w*)\s*:\s*(\d+)\s*(?:-\s*(\d+)\s*(?:step\s+(\d+)\s*)?)?)");
-  std::vector<CoveredRange> ranges;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::string part = text.substr(at, end - at);
-    at = end + 1;
-    std::smatch found;
-    if (!std::regex_match(part, found, form))
-      return failure("export",
-                     fmt::format("--cover: '{}' is not of the form NAME: FROM-TO step STEP, for example "
-                                 "\"R: 1-65536, C: 256-16384 step 8\"",
-                                 part));
-    CoveredRange range{found[1], std::stod(found[2]), 0.0, found[4].matched ? std::stod(found[4]) : 1.0};
-    range.to = found[3].matched ? std::stod(found[3]) : range.from;
-    const auto is = [&](const auto& each) { return each.name == range.name; };
-    if (std::ranges::none_of(task.dimensions, is) && std::ranges::none_of(task.parameters, is))
-      return failure("export", fmt::format("--cover: the task {} has no dimension or parameter {}", task.name,
-                                           range.name));
-    if (range.to < range.from || range.step < 1.0)
-      return failure("export", fmt::format("--cover: '{}' holds no value", part));
-    if (std::ranges::any_of(ranges, is))
-      return failure("export", fmt::format("--cover: {} is there twice", range.name));
-    ranges.push_back(std::move(range));
-  }
-  return ranges;
-}
-
 Expected<std::vector<Workload>> covered_workloads(const LauncherInput& input,
-                                                  const std::vector<CoveredRange>& ranges) {
+                                                  const std::vector<ValueRange>& ranges) {
   const Task& task = input.task;
   std::set<std::string> roots, seen;
   for (const std::string& name : input.variant.manifest.specialize)
@@ -70,16 +41,16 @@ Expected<std::vector<Workload>> covered_workloads(const LauncherInput& input,
   // What decides nothing has one value, or its last one where the kernel does not claim the first.
   std::vector<std::vector<double>> values;
   double tried = 1.0;
-  for (const CoveredRange& range : ranges) {
+  for (const ValueRange& range : ranges) {
     auto& all = values.emplace_back();
     if (!roots.contains(range.name)) {
       all =
           range.to > range.from ? std::vector<double>{range.from, range.to} : std::vector<double>{range.from};
     } else {
-      if ((range.to - range.from) / range.step > kMostTried)
+      if (range.count() > kMostTried)
         tried = kMostTried + 1;
       else
-        for (double value = range.from; value <= range.to; value += range.step) all.push_back(value);
+        for (double value = range.from; value <= range.to; value = range.after(value)) all.push_back(value);
     }
     tried *= static_cast<double>(std::max<std::size_t>(1, all.size()));
   }

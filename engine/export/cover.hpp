@@ -3,24 +3,15 @@
 // 256-16384 step 8"`.
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "engine/export/domain.hpp"
 #include "evaluators/launchers/launcher_parts.hpp"
 
 namespace cultivar {
 
-// The values of a dimension or parameter: from, from + step, ... up to `to`.
-struct CoveredRange {
-  std::string name;
-  double from = 0.0, to = 0.0, step = 1.0;
-};
-
-// Of "NAME: FROM-TO step STEP, NAME: VALUE". The error quotes what it does not understand.
-Expected<std::vector<CoveredRange>> parse_cover(const std::string&, const Task&);
-
 // One workload for each specialization of the ranges that the kernel claims and its workloads do not have.
 // What the ranges do not name is as in the first workload. An error if that is too much to try or to build.
-Expected<std::vector<Workload>> covered_workloads(const LauncherInput&, const std::vector<CoveredRange>&);
+Expected<std::vector<Workload>> covered_workloads(const LauncherInput&, const std::vector<ValueRange>&);
 
 }  // namespace cultivar

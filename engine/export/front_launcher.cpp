@@ -5,40 +5,37 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
-#include <set>
+#include <nlohmann/json.hpp>
 
 #include "embedded/launcher.hpp"
 #include "evaluators/launchers/cpp_expression.hpp"
 #include "evaluators/launchers/render.hpp"
 #include "evaluators/system/hash.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 namespace {
 
-const Parameter* parameter_named(const Task& task, const std::string& name) {
-  for (const Parameter& parameter : task.parameters)
-    if (parameter.name == name) return &parameter;
-  return nullptr;
+// Statements that return the index of the leaf among the leaves.
+std::string rule_statements(const DispatchTable& table, std::size_t node, const std::string& indent,
+                            const std::vector<std::size_t>& leaves) {
+  const DispatchNode& at = table.nodes.at(node);
+  if (at.is_leaf())
+    return fmt::format("{}return {};\n", indent, std::ranges::find(leaves, node) - leaves.begin());
+  std::vector<std::string> factors;
+  for (const std::string& factor : at.test.factors) factors.push_back(variable(factor));
+  return fmt::format("{}if ({} <= {}) {{\n", indent, fmt::join(factors, " * "), literal(at.test.most)) +
+         rule_statements(table, at.holds, indent + "  ", leaves) + indent + "}\n" +
+         rule_statements(table, at.fails, indent, leaves);
 }
 
-// Of a parameter that is no flag only whether it is set.
-bool only_whether_set(const Task& task, const std::string& name) {
-  const Parameter* const parameter = parameter_named(task, name);
-  return parameter != nullptr && !parameter->flag;
-}
-
-std::string entry_row(const Task& task, const Dispatch& dispatch, const DispatchEntry& entry) {
-  const Bindings values = task.bindings(entry.workload);
-  std::vector<std::string> kinds, sizes;
-  for (const std::string& name : dispatch.kinds)
-    kinds.push_back(literal(only_whether_set(task, name) ? values.at(name) != 0.0 : values.at(name)));
-  for (const std::string& name : dispatch.sizes)
-    sizes.push_back(literal(std::log(std::max(1.0, values.at(name)))));
-  kinds.emplace_back("0.0");
-  sizes.emplace_back("0.0");
-  return fmt::format("      {{{}, {{{}}}, {{{}}}}},  // {}\n", entry.kernel, fmt::join(kinds, ", "),
-                     fmt::join(sizes, ", "), entry.workload.name);
+// An expression that is true for shapes of the domain.
+std::string inside(const std::vector<ValueRange>& domain) {
+  std::vector<std::string> all{"true"};
+  for (const ValueRange& range : domain)
+    all.push_back(fmt::format("{0} >= {1} && {0} <= {2}", variable(range.name), literal(range.from),
+                              literal(range.to)));
+  return fmt::format("{}", fmt::join(all, " && "));
 }
 
 // What differs between the targets.
@@ -72,34 +69,15 @@ FrontWords words_of(Target target, const std::string& first_space) {
 
 }  // namespace
 
-Dispatch dispatch_of(const Task& task, const std::vector<FrontKernel>& kernels) {
-  std::set<std::string> specialised;
-  for (const FrontKernel& kernel : kernels)
-    for (const std::string& name : kernel.input.variant.manifest.specialize) specialised.insert(name);
-  Dispatch dispatch;
-  for (const Dimension& dimension : task.dimensions) {
-    if (specialised.contains(dimension.name)) dispatch.kinds.push_back(dimension.name);
-    dispatch.sizes.push_back(dimension.name);
-  }
-  for (const Parameter& parameter : task.parameters) {
-    dispatch.kinds.push_back(parameter.name);
-    if (!parameter.flag && !is_floating(parameter.type)) dispatch.sizes.push_back(parameter.name);
-  }
-  return dispatch;
-}
-
-std::string front_identity(const std::vector<FrontKernel>& kernels,
-                           const std::vector<DispatchEntry>& entries) {
+std::string front_identity(const std::vector<FrontKernel>& kernels, const DispatchTable& table) {
   std::string text;
   for (const FrontKernel& kernel : kernels) text += kernel.name + ' ' + kernel.input.variant.id + '\n';
-  for (const DispatchEntry& entry : entries)
-    text += fmt::format("{} {}\n", entry.workload.name, entry.kernel);
-  return sha256_hex(text).substr(0, 12);
+  return sha256_hex(text + nlohmann::json(table).dump()).substr(0, 12);
 }
 
 Expected<std::string> front_launcher_header(const LauncherInput& front,
                                             const std::vector<FrontKernel>& kernels,
-                                            const std::vector<DispatchEntry>& entries) {
+                                            const FrontDispatch& dispatch) {
   const Task& task = front.task;
   const std::string type = pascal_case(task.name);
   const auto space = [&](const FrontKernel& kernel) {
@@ -109,12 +87,11 @@ Expected<std::string> front_launcher_header(const LauncherInput& front,
   if (!bound) return bound;
   const Target target = front.variant.manifest.target;
   const FrontWords words = words_of(target, space(kernels.front()));
-  const Dispatch dispatch = dispatch_of(task, kernels);
 
-  std::string includes, members, calls, preparations, acceptances, specialisations, copies, rows;
+  std::string includes, members, calls, preparations, acceptances, specialisations, copies;
   std::string uses, requirements, wanted, possibilities;
   std::vector<std::string> all_calls;
-  std::vector<std::string> initialisers, names, kinds, sizes;
+  std::vector<std::string> initialisers, names, orders, rules;
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     const std::string arguments = fmt::format("as<{}::{}Arguments>(arguments)", space(kernels[k]), type);
     includes += fmt::format("#include \"{}/{}/{}.hpp\"\n", kKernelsFolder, kernels[k].name, task.name);
@@ -138,14 +115,17 @@ Expected<std::string> front_launcher_header(const LauncherInput& front,
   copied(task.dimensions);
   copied(task.parameters);
   copied(task.tensors);
-  for (const DispatchEntry& entry : entries) rows += entry_row(task, dispatch, entry);
-  for (const std::string& name : dispatch.kinds)
-    kinds.push_back(only_whether_set(task, name) ? fmt::format("double({} != 0.0),", variable(name))
-                                                 : variable(name) + ",");
-  for (const std::string& name : dispatch.sizes) sizes.push_back(fmt::format("log_of({}),", variable(name)));
+  const std::vector<std::size_t> leaves = dispatch.table.leaves();
+  for (const std::size_t leaf : leaves) {
+    const auto conditions = dispatch.table.conditions_of(leaf);
+    orders.push_back(fmt::format("{{{}}}", fmt::join(dispatch.table.nodes[leaf].order, ", ")));
+    rules.push_back(fmt::format(
+        "\"{}\"",
+        in_quotes(conditions.empty() ? "always" : fmt::format("{}", fmt::join(conditions, " and ")))));
+  }
 
   auto values = launcher_values(front);
-  values["id"] = front_identity(kernels, entries);
+  values["id"] = front_identity(kernels, dispatch.table);
   values.insert({{"kernel_count", std::to_string(kernels.size())},
                  {"kernels_folder", std::string(kKernelsFolder)},
                  {"needs_of_header", words.needs},
@@ -162,14 +142,12 @@ Expected<std::string> front_launcher_header(const LauncherInput& front,
                  {"prepared", words.prepared},
                  {"preparations", preparations},
                  {"names", fmt::format("{}", fmt::join(names, ", "))},
-                 {"kind_count", std::to_string(dispatch.kinds.size())},
-                 {"size_count", std::to_string(dispatch.sizes.size())},
-                 {"kind_names", fmt::format("{}", fmt::join(dispatch.kinds, ", "))},
-                 {"size_names", fmt::format("{}", fmt::join(dispatch.sizes, ", "))},
-                 {"entries", rows},
+                 {"orders", fmt::format("{}", fmt::join(orders, ",\n      "))},
+                 {"rules", fmt::format("{}", fmt::join(rules, ",\n      "))},
+                 {"rule_statements", rule_statements(dispatch.table, 0, "    ", leaves)},
+                 {"learnt", cpp_comment(dispatch.learnt)},
+                 {"inside", inside(dispatch.domain)},
                  {"bindings", *bound},
-                 {"kind_values", fmt::format("{}", fmt::join(kinds, " "))},
-                 {"size_values", fmt::format("{}", fmt::join(sizes, " "))},
                  {"acceptances", acceptances},
                  {"specialisation_names", specialisations},
                  {"uses", uses},

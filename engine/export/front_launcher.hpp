@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entry of a bundle with several kernels: a launcher with the interface of one kernel's, which passes
-// each call to the kernel of the nearest measured workload.
+// each call to the kernel that a dispatch table names.
 #pragma once
 
+#include "engine/export/dispatch_table.hpp"
+#include "engine/export/domain.hpp"
 #include "evaluators/launchers/launcher_parts.hpp"
 
 namespace cultivar {
@@ -16,26 +18,20 @@ struct FrontKernel {
   const LauncherInput& input;
 };
 
-struct DispatchEntry {
-  Workload workload;
-  std::size_t kernel = 0;  // index into the kernels
+// How a call finds its kernel. The table has indices of the kernels.
+struct FrontDispatch {
+  DispatchTable table;
+  std::string learnt;  // from what, in words: "the 4 listed workloads"
+  // The domain that it was learnt over; none: from listed workloads.
+  std::vector<ValueRange> domain = {};
 };
-
-// What makes two shapes of one kind: equal flags, equal values of the dimensions for which a kernel is
-// specialized, and the same other parameters set (not zero). Inside a kind, the distance of two shapes is
-// that of the logarithms of their dimensions and whole-number parameters.
-struct Dispatch {
-  std::vector<std::string> kinds;  // names
-  std::vector<std::string> sizes;
-};
-Dispatch dispatch_of(const Task&, const std::vector<FrontKernel>&);
 
 // A name of the kernels together and of what goes where, for namespaces and symbols: 12 hexadecimal digits.
-std::string front_identity(const std::vector<FrontKernel>&, const std::vector<DispatchEntry>&);
+std::string front_identity(const std::vector<FrontKernel>&, const DispatchTable&);
 
 // The header. `front`: the task, and all workloads that any of the kernels serves; its variant is the first
-// kernel's. The entries are not empty.
+// kernel's.
 Expected<std::string> front_launcher_header(const LauncherInput& front, const std::vector<FrontKernel>&,
-                                            const std::vector<DispatchEntry>&);
+                                            const FrontDispatch&);
 
 }  // namespace cultivar

@@ -68,10 +68,36 @@ json kernel_of(const BundledKernel& kernel) {
   return claim;
 }
 
+// Which kernel a call goes to, and what is known of that choice.
+json dispatch_of(const KernelPortfolio& portfolio, const DispatchTable& table) {
+  const std::vector<IndividualId> kernels = portfolio.kernels();
+  json rules = json::array();
+  for (const std::size_t leaf : table.leaves()) {
+    json order = json::array();
+    for (const std::size_t kernel : table.nodes[leaf].order) order.push_back(kernels.at(kernel));
+    rules.push_back({{"when", table.conditions_of(leaf)},
+                     {"individuals", order},
+                     {"learnt_from_shapes", table.nodes[leaf].shapes}});
+  }
+  json dispatch{{"rules", rules}, {"learnt_from", portfolio.over ? "drawn shapes" : "listed shapes"}};
+  if (!portfolio.over) return dispatch;
+  const DomainDispatch& over = *portfolio.over;
+  dispatch.update({{"domain", over.domain},
+                   {"most_bytes", over.most_bytes},
+                   {"most_seconds", over.most_seconds},
+                   {"learnt_from_shapes", over.learnt},
+                   {"device", portfolio.device},
+                   {"drawn", figures_of(over, over.drawn)},
+                   {"listed", figures_of(over, over.listed)},
+                   {"drawn_but_left_out", over.left_out}});
+  return dispatch;
+}
+
 }  // namespace
 
 json bundle_manifest(const Task& task, const std::vector<BundledKernel>& kernels, const RunFacts& facts,
-                     const std::string& identity, const std::map<std::string, std::string>& files) {
+                     const std::string& identity, const std::map<std::string, std::string>& files,
+                     const KernelPortfolio* portfolio, const DispatchTable& table) {
   json claims = json::array(), sums = json::object(), where = json::array();
   for (const BundledKernel& kernel : kernels) claims.push_back(kernel_of(kernel));
   for (const Expression& relation : task.where) where.push_back(relation.text());
@@ -80,7 +106,7 @@ json bundle_manifest(const Task& task, const std::vector<BundledKernel>& kernels
   for (const json& device : facts.environment.value("devices", json::array()))
     devices.push_back(device.value("description", ""));
   const BundledKernel& best = kernels.front();
-  return {
+  json manifest{
       {"format", 1},
       {"task", task.name},
       {"id", identity},
@@ -98,6 +124,8 @@ json bundle_manifest(const Task& task, const std::vector<BundledKernel>& kernels
       {"made_with", {{"cultivar", CULTIVAR_VERSION}, {"compiler", facts.environment.value("compiler", "")}}},
       {"license", "Apache-2.0, except the kernels and the oracle"},
       {"sha256", sums}};
+  if (portfolio != nullptr && !table.nodes.empty()) manifest["dispatch"] = dispatch_of(*portfolio, table);
+  return manifest;
 }
 
 }  // namespace cultivar

@@ -83,10 +83,30 @@ std::vector<double> ratios_to(const std::vector<double>& best, std::vector<doubl
 }  // namespace
 
 std::vector<IndividualId> KernelPortfolio::kernels() const {
+  if (over) return over->kernels;
   std::vector<IndividualId> all{best};
   for (const PortfolioEntry& entry : entries)
     if (std::find(all.begin(), all.end(), entry.kernel) == all.end()) all.push_back(entry.kernel);
   return all;
+}
+
+DispatchTable KernelPortfolio::table(const Task& task, const std::vector<Workload>& workloads) const {
+  if (over) return over->table;
+  const std::vector<IndividualId> all = kernels();
+  std::vector<TimedShape> shapes;
+  for (const PortfolioEntry& entry : entries)
+    for (const Workload& workload : workloads) {
+      if (workload.name != entry.workload) continue;
+      // A specialist is slower than the chosen kernel wherever it was not chosen, by as little as any.
+      constexpr double kSlower = 1.001;
+      TimedShape& shape = shapes.emplace_back();
+      shape.values = workload.values;
+      for (const IndividualId id : all)
+        shape.seconds.push_back(id == entry.kernel ? 1.0
+                                : id == best       ? std::max(kSlower, std::exp(entry.log_ratio))
+                                                   : kSlower);
+    }
+  return fit_table(shapes, all.size(), dispatch_features(task), 0.0);
 }
 
 const SpecialistDuel* KernelPortfolio::duel_of(IndividualId kernel, const std::string& workload) const {
@@ -125,6 +145,7 @@ void to_json(json& j, const KernelPortfolio& p) {
        {"refused", by_number(p.refused)},
        {"device", p.device}};
   for (const char* none : {"workload", "kernel"}) j["gain"].erase(none);
+  if (p.over) j["over"] = *p.over;
 }
 
 void from_json(const json& j, KernelPortfolio& p) {
@@ -146,6 +167,7 @@ void from_json(const json& j, KernelPortfolio& p) {
   p.confirmations = by_number<Evaluation>(j.at("confirmations"));
   p.refused = by_number<std::string>(j.at("refused"));
   j.at("device").get_to(p.device);
+  if (j.contains("over")) p.over = j["over"].get<DomainDispatch>();
 }
 
 Expected<KernelPortfolio> read_portfolio(const Record& record) {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several kernels of a run behind one entry: the best of all, and specialists, each for the workloads on
-// which the gate found it faster than the best.
+// Several kernels of a run behind one entry: the best of all, and specialists. Either each for the workloads
+// on which the gate found it faster than the best, or as a table says that was learnt over a domain.
 #pragma once
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "engine/export/domain_dispatch.hpp"
 #include "engine/store/record.hpp"
 
 namespace cultivar {
@@ -41,8 +43,13 @@ struct KernelPortfolio {
   std::map<IndividualId, Evaluation> confirmations;
   std::map<IndividualId, std::string> refused;
   std::string device;
+  // Of `cultivar portfolio --over`: the table that decides, and its figures. The entries then say what it
+  // does with the run's workloads, and there are no duels.
+  std::optional<DomainDispatch> over = {};
 
   std::vector<IndividualId> kernels() const;  // the best, then the specialists by their first workload
+  // What a bundle dispatches by: that of `over`, or one that is learnt from the entries, which it keeps.
+  DispatchTable table(const Task&, const std::vector<Workload>&) const;
   const SpecialistDuel* duel_of(IndividualId kernel, const std::string& workload) const;  // nullptr: none
   // The geometric mean of the ratios over all workloads. The lower bound holds for all entries together.
   PortfolioEntry gain() const;

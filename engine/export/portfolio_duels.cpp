@@ -7,7 +7,7 @@
 #include <set>
 
 #include "engine/config/duration.hpp"
-#include "engine/config/sampling.hpp"
+#include "engine/export/portfolio_confirmations.hpp"
 #include "engine/search/evaluator.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "evaluators/system/clock.hpp"
@@ -28,7 +28,8 @@ class PortfolioDuels {
         tell_(tell),
         stop_(stop),
         keep_(std::move(progress.keep)),
-        workloads_(task_.workloads(config.workloads)->workloads) {
+        workloads_(task_.workloads(config.workloads)->workloads),
+        confirmations_(record, config, evaluator, tell, stop) {
     for (const Workload& workload : workloads_) names_.push_back(workload.name);
     options_ = config.gate;
     options_.alpha =
@@ -79,22 +80,16 @@ class PortfolioDuels {
 
   void choose() { choose_entries(portfolio_, names_, settings_.kernels); }
 
-  Attempt compiled(IndividualId id, const std::vector<Workload>& workloads, Breadth breadth) {
-    const auto row = record_.individual(id);
-    auto variant = make_variant(record_.source(id), task_, row->individual.configuration);
-    if (!variant) return tl::make_unexpected(rejection(Stage::lint, variant.error().message, ""));
-    return evaluator_.compile(*variant, workloads, breadth);
-  }
   const Attempt& compiled_for_search(IndividualId id) {
     const auto known = compiled_.find(id);
     if (known != compiled_.end()) return known->second;
-    return compiled_.emplace(id, compiled(id, workloads_, Breadth::searching)).first->second;
+    return compiled_.emplace(id, confirmations_.compiled(id, workloads_, Breadth::searching)).first->second;
   }
 
   Expected<void> compare(const std::vector<SpecialistCandidate>& candidates) {
     std::size_t ended = 0;
     for (const SpecialistCandidate& candidate : candidates) {
-      if (stop_) return interruption();
+      if (stop_) return PortfolioConfirmations::interruption();
       const double so_far = seconds_since(began_);
       if (so_far >= settings_.max_seconds) {
         ++portfolio_.left;
@@ -134,10 +129,10 @@ class PortfolioDuels {
     for (int attempt = 1;; ++attempt) {
       const auto report =
           evaluator_.gate(0, request, [&](const std::string& step) { tell_(what + ": " + step); });
-      if (stop_) return interruption();
+      if (stop_) return PortfolioConfirmations::interruption();
       if (!report) return tl::make_unexpected(report.error());
       if (report->host_fault) {
-        if (attempt < kAttempts) continue;
+        if (attempt < PortfolioConfirmations::kAttempts) continue;
         ++portfolio_.left;
         return {};
       }
@@ -158,83 +153,13 @@ class PortfolioDuels {
       if (portfolio_.entries.at(w).kernel == id) all.push_back(workloads_[w]);
     return all;
   }
-  bool is_confirmed(IndividualId id) const {
-    const auto known = portfolio_.confirmations.find(id);
-    if (known == portfolio_.confirmations.end()) return false;
-    const auto& timed = known->second.workloads;
-    const auto all = workloads_of(id);
-    return !known->second.measured() || std::all_of(all.begin(), all.end(), [&](const Workload& workload) {
-      return std::any_of(timed.begin(), timed.end(),
-                         [&](const auto& w) { return w.workload == workload.name; });
-    });
-  }
-
-  // A kernel that was confirmed in the search needs only to be as exact as the best.
   Expected<void> confirm(IndividualId id) {
     if (id == portfolio_.best) return {};
-    std::optional<Evaluation> evaluation = record_.confirmation(id);
-    if (is_confirmed(id)) return {};
-    if (!evaluation) {
-      auto found = confirmed_now(id);
-      if (!found) return tl::make_unexpected(found.error());
-      evaluation = std::move(*found);
-      portfolio_.confirmations[id] = *evaluation;
-      keep_(portfolio_);
-    }
-    if (!evaluation->measured()) {
-      portfolio_.refused[id] =
-          fmt::format("it failed its confirmation at {}: {}", name_of(evaluation->stage), evaluation->reason);
-      return {};
-    }
-    const auto best = record_.confirmation(portfolio_.best);
-    if (!best) return {};
-    if (const auto grown = error_growth(evaluation->exactness, best->exactness, config_.max_error_growth))
-      portfolio_.refused[id] = fmt::format(
-          "it is less exact than gate.max_error_growth allows for {} inputs ({:.3g}, at most {:.3g})",
-          grown->distribution, grown->of_allowed, grown->limit);
+    const auto added = confirmations_.confirm(portfolio_, id, workloads_of(id));
+    if (!added) return tl::make_unexpected(added.error());
+    if (*added) keep_(portfolio_);
     return {};
   }
-
-  Expected<Evaluation> confirmed_now(IndividualId id) {
-    const std::string what = fmt::format("confirming #{}", id);
-    tell_(what);
-    std::vector<Workload> holdout;
-    if (!config_.holdout.empty()) holdout = task_.workloads(config_.holdout)->workloads;
-    const std::vector<Workload> timed = workloads_of(id);
-    std::vector<Workload> everything = timed;
-    everything.insert(everything.end(), holdout.begin(), holdout.end());
-    auto variant = compiled(id, everything, Breadth::confirming);
-    if (!variant) return variant.error();
-    EvaluateRequest request;
-    request.variant = std::move(*variant);
-    request.workloads = timed;
-    request.holdout = holdout;
-    request.sampling = sampling_of(config_.evaluation);
-    request.stop_after = Stage::confirm;
-    request.exactness = true;
-    for (const auto& source : config_.contenders) {
-      const Variant beside = load_variant(source, task_);
-      if (auto contender = evaluator_.compile(beside, timed, Breadth::contender))
-        request.contenders.emplace_back(beside.manifest.name, std::move(*contender));
-    }
-    for (const std::string& library : config_.libraries) {
-      Compiled contender = evaluator_.contender(library);
-      request.contenders.emplace_back(contender.variant.manifest.name, std::move(contender));
-    }
-    for (int attempt = 1;; ++attempt) {
-      auto found =
-          evaluator_.evaluate(0, request, [&](const std::string& step) { tell_(what + ": " + step); });
-      if (stop_) return interruption();
-      if (!found || !(found->host_fault || found->late) || attempt == kAttempts) return found;
-    }
-  }
-
-  static tl::unexpected<Error> interruption() {
-    return failure(ErrorKind::interrupted, "portfolio",
-                   "interrupted; the same command goes on from what was decided");
-  }
-
-  static constexpr int kAttempts = 3;  // of what met a fault of the host
 
   const Record& record_;
   const Config& config_;
@@ -246,6 +171,7 @@ class PortfolioDuels {
   const std::function<void(const KernelPortfolio&)> keep_;
   const std::vector<Workload> workloads_;
   std::vector<std::string> names_;
+  PortfolioConfirmations confirmations_;
   GateOptions options_;
   KernelPortfolio portfolio_;
   std::map<IndividualId, Attempt> compiled_;

@@ -16,6 +16,9 @@
 
 namespace cultivar {
 
+constexpr const char* kDrawnShapes = "shapes drawn after the table was fitted";
+constexpr const char* kListedShapes = "listed shapes";
+
 std::string workload_table(const Evaluation& evaluation) {
   std::set<std::string> contenders;
   for (const auto& workload : evaluation.workloads)
@@ -124,10 +127,28 @@ std::string percent_text(double log_ratio) {
   return std::isfinite(log_ratio) ? fmt::format("{:+.1f} %", 100.0 * std::expm1(log_ratio)) : "?";
 }
 
+std::string learnt_words(const KernelPortfolio& portfolio) {
+  if (!portfolio.over) return fmt::format("the {} listed workloads of the search", portfolio.entries.size());
+  const DomainDispatch& over = *portfolio.over;
+  const DispatchFigures figures = figures_of(over, over.drawn);
+  std::string words = fmt::format("{} shapes drawn in the domain {}", over.learnt, over.domain);
+  if (figures.shapes > 0)
+    words += fmt::format("; on {} drawn later it took {:.3f} times the best kernel's time (geometric mean)",
+                         figures.shapes, figures.regret);
+  if (figures.beside > 0)
+    words += fmt::format(" and had {:.3f} times the speed of the fastest contender", figures.ratio);
+  return words;
+}
+
 std::string portfolio_table(const KernelPortfolio& portfolio) {
   MarkdownTable table({"workload", "kernel", fmt::format("gain over #{}", portfolio.best), "at least",
                        "at most", "decided by"});
   for (const PortfolioEntry& entry : portfolio.entries) {
+    if (portfolio.over && entry.kernel != portfolio.best) {
+      table.row({entry.workload, fmt::format("#{}", entry.kernel), percent_text(entry.log_ratio), "-", "-",
+                 "the table"});
+      continue;
+    }
     const SpecialistDuel* const duel = portfolio.duel_of(entry.kernel, entry.workload);
     if (entry.kernel == portfolio.best || !duel)
       table.row({entry.workload, fmt::format("#{}", entry.kernel), "-", "-", "-", "-"});
@@ -188,6 +209,43 @@ std::string origin_words(const Record& record, IndividualId id, const std::files
   return written ? words : words + ", as given";
 }
 
+// The rules, and their figures on drawn and on listed shapes.
+std::string domain_section(const DomainDispatch& over) {
+  std::string text = fmt::format(
+      "## Which kernel a call goes to\n\nLearnt from {} shapes drawn in the domain `{}` (below {:.3g} GiB "
+      "and "
+      "{:.3g} ms a call):\n\n",
+      over.learnt, in_code(over.domain), over.most_bytes / 1073741824.0, 1e3 * over.most_seconds);
+  for (const std::string& rule : rules_of(over.table, over.kernels)) text += "- " + in_a_cell(rule) + "\n";
+  text += "\n" + in_a_cell(words_of(figures_of(over, over.drawn), kDrawnShapes)) + "\n\n" +
+          in_a_cell(words_of(figures_of(over, over.listed), kListedShapes)) + "\n\n";
+  std::set<std::string> contenders;
+  for (const ShapeTimes& each : over.drawn)
+    for (const auto& [name, seconds] : each.contenders) contenders.insert(name);
+  std::vector<std::string> heads{"drawn shape", "kernel", "us", "beside the best kernel"};
+  for (const std::string& name : contenders) heads.push_back("speedup over " + name);
+  MarkdownTable table(heads);
+  for (const ShapeTimes& each : over.drawn) {
+    if (!each.left_out.empty()) continue;
+    const TimedShape shape = timed_shape(each, over.kernels);
+    const std::size_t chosen = over.table.choice(shape.values, shape.serves());
+    std::vector<std::string> cells{each.shape, fmt::format("#{}", over.kernels.at(chosen)),
+                                   fmt::format("{:.1f}", 1e6 * shape.seconds[chosen]),
+                                   fmt::format("{:.3f}", regret(over.table, shape))};
+    for (const std::string& name : contenders) {
+      const auto theirs = each.contenders.find(name);
+      cells.push_back(theirs == each.contenders.end()
+                          ? "-"
+                          : fmt::format("{:.3f}", theirs->second / shape.seconds[chosen]));
+    }
+    table.row(cells);
+  }
+  text += table.text();
+  for (const auto& [why, count] : over.left_out)
+    text += fmt::format("\n{} drawn shapes do not count: {}.\n", count, in_a_cell(why));
+  return text + "\n";
+}
+
 std::string measured_words(const BundledKernel& kernel) {
   return kernel.confirmed ? "\nMeasured in the confirmation: a fresh process with new secret inputs."
                           : "\nMeasured during the search.";
@@ -204,12 +262,23 @@ std::string table_page(const std::string& name, const std::string& device,
       "# {}\n\nMeasured by Cultivar on {}. The output of every timed run was checked on secret random rows, "
       "and every shape once on all rows.{}\n\n",
       name, in_a_cell(device), contended ? " Contenders were timed interleaved with the kernel." : "");
-  if (kernels.size() > 1)
+  if (portfolio != nullptr && portfolio->over) text += domain_section(*portfolio->over);
+  const std::string where =
+      portfolio == nullptr || portfolio->device.empty() ? "" : " on " + in_a_cell(portfolio->device);
+  if (kernels.size() > 1 && portfolio->over)
     text += fmt::format(
-        "Each call goes to the kernel of the nearest of these workloads. The gains are those of duels with "
+        "The listed workloads, and what the table's choice gains over the best kernel, timed side by side{}:"
+        "\n\n{}\n",
+        where, portfolio_table(*portfolio));
+  else if (kernels.size() > 1)
+    text += fmt::format(
+        "Each call goes to the first kernel of the rule that holds for its sizes, in the launcher at the "
+        "top; "
+        "the rules give each of these listed workloads its kernel, and on other shapes nothing was "
+        "measured. The gains are those of duels with "
         "the best kernel, run side by side{}; the lower bounds hold for all workloads together. A specialist "
         "that was confirmed for this portfolio was timed on the workloads that go to it.\n\n{}\n",
-        portfolio->device.empty() ? "" : " on " + in_a_cell(portfolio->device), portfolio_table(*portfolio));
+        where, portfolio_table(*portfolio));
   for (const BundledKernel& kernel : kernels) {
     if (kernels.size() > 1)
       text += fmt::format("## #{}: {}\n\n", kernel.id(), in_a_cell(kernel.variant.manifest.name));
@@ -246,12 +315,20 @@ std::string about_kernels(const Record& record, const std::string& workloads,
                        identified(kernels[0]), run, origin_words(record, kernels[0].id(), installed_tasks),
                        figures(kernels[0]), set, ratio_words(record, kernels[0].id()));
   const PortfolioEntry gain = portfolio->gain();
-  std::string text = fmt::format(
-      "{} kernels behind one entry, identity `{}`, from the run `{}`. Each call goes to the "
-      "kernel of the nearest measured workload; `TABLE.md` says which that is. Over the workloads of `{}` "
-      "they "
-      "gain {} over the best of them alone (at least {}):\n",
-      kernels.size(), identity, run, set, percent_text(gain.log_ratio), percent_text(gain.lower));
+  std::string text = fmt::format("{} kernels behind one entry, identity `{}`, from the run `{}`. ",
+                                 kernels.size(), identity, run);
+  if (portfolio->over)
+    text += fmt::format(
+        "`TABLE.md` has the rules by which a call finds its kernel, learnt over the domain `{}`. {} {}\n",
+        in_code(portfolio->over->domain),
+        in_a_cell(words_of(figures_of(*portfolio->over, portfolio->over->drawn), kDrawnShapes)),
+        in_a_cell(words_of(figures_of(*portfolio->over, portfolio->over->listed), kListedShapes)));
+  else
+    text += fmt::format(
+        "The rules by which a call finds its kernel were learnt from the listed workloads of `{}` alone; "
+        "`TABLE.md` says where each of these goes. Over them the kernels gain {} over the best alone (at "
+        "least {}):\n",
+        set, percent_text(gain.log_ratio), percent_text(gain.lower));
   for (const BundledKernel& kernel : kernels)
     text += fmt::format("\n- #{}, {}: v{}, {} over all workloads{}.", kernel.id(),
                         origin_words(record, kernel.id(), installed_tasks), identified(kernel),

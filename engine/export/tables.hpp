@@ -28,6 +28,8 @@ nlohmann::json lineage_json(const std::vector<IndividualRow>&);
 std::string percent_text(double log_ratio);
 // Markdown of a portfolio: which kernel each workload goes to, and what that gains over the best alone.
 std::string portfolio_table(const KernelPortfolio&);
+// From what its table was learnt, and what that is worth: "the 4 listed workloads of the search".
+std::string learnt_words(const KernelPortfolio&);
 
 // Texts of a bundle, in Markdown; `portfolio` is not null if there are several kernels. TABLE.md; what the
 // kernels are and how fast, for the README; and its rows for the kernels' files.

@@ -40,6 +40,9 @@ class RunFolder {
   std::filesystem::path portfolio_so_far() const {
     return folder_ / "portfolio.begun.json";
   }  // what it decided before it was interrupted
+  std::filesystem::path portfolio_over() const {
+    return folder_ / "portfolio.over.jsonl";
+  }  // what `cultivar portfolio --over` measured
   // Whether the folder can become a run: it is empty, or holds only logs and what a search left that was
   // killed before it had made its record.
   bool is_unused() const;

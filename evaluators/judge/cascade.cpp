@@ -188,8 +188,9 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     return stage >= request.stop_after;
   };
 
-  if (auto wrong = lint(site.task, request, site.device.facts(), derive_seed(seed, "claims")))
-    return rejected(*wrong);
+  if (!request.timed_only)
+    if (auto wrong = lint(site.task, request, site.device.facts(), derive_seed(seed, "claims")))
+      return rejected(*wrong);
   std::vector<Dtype> timed;
   if (request.small_shapes)
     for (const Workload& w : request.workloads) timed.push_back(w.dtype);
@@ -204,6 +205,7 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
                    .check_builds = repeated});
   Clock::time_point start = Clock::now();
   for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::determinism, Stage::edge}) {
+    if (request.timed_only) break;
     steps.next();
     if (request.small_shapes && stage != Stage::smoke && stage != Stage::edge) continue;
     auto wrong = checker.run_stage(stage, request.variant, seed, site.progress);

@@ -122,7 +122,7 @@ std::vector<std::vector<std::string>> macro_assignments(const Task& task, const 
     std::vector<Workload> shapes = shapes_for_errors(task, variant, workloads);
     if (shapes.size() > most_shapes_for_errors) shapes.resize(most_shapes_for_errors);
     for (const Workload& w : shapes) add(w);
-  } else {
+  } else if (breadth == Breadth::searching) {
     for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge}) {
       const std::vector<Workload> shapes = claimed_shapes(task, stage, variant);
       if (!shapes.empty() && std::none_of(shapes.begin(), shapes.end(), has)) add(shapes.front());

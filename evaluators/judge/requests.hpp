@@ -51,6 +51,7 @@ enum class Breadth {
                // export
   confirming,  // the same, with check builds (see Compiler::compile_check_build)
   contender,   // none but those of the shapes on which its errors are measured
+  timing,      // none: of kernels that passed the checks before (EvaluateRequest::timed_only)
 };
 
 struct Sampling {
@@ -75,8 +76,10 @@ struct EvaluateRequest {
   // Compare every row of every timed shape once before it is timed (see kEveryRowFlops); confirmation always
   // does. Timed runs are checked on secret rows in any case.
   bool every_row = false;
-  bool exactness = false;     // also measure how exact it and the contenders are (see Exactness)
-  bool checks_only = false;   // nothing is timed: no measure, and so no fitness
+  bool exactness = false;    // also measure how exact it and the contenders are (see Exactness)
+  bool checks_only = false;  // nothing is timed: no measure, and so no fitness
+  // Only timed, with the check of every timed output: the variant passed the other checks before.
+  bool timed_only = false;
   bool small_shapes = false;  // only smoke and edge, for requests under a tool that slows the kernels
   std::uint64_t seed = 0;     // seed of inputs and rows; 0 = new and secret, which every search must use
   // The search's best kernel. If given, it is timed between the variant's runs, about half as often, so that

@@ -87,7 +87,7 @@ static void to_json(Json& j, const Compiled& c) {
 }
 
 CULTIVAR_JSON_PART(EvaluateRequest, workloads, stop_after, holdout, every_row, exactness, checks_only,
-                   small_shapes, sampling, seed, incumbent_us, give_up)
+                   timed_only, small_shapes, sampling, seed, incumbent_us, give_up)
 void to_json(Json& j, const EvaluateRequest& r) {
   write_fields(j, r);
   j["variant"] = r.variant;

@@ -27,7 +27,7 @@ struct Attention {
   LauncherInput input{task, variant, facts, task.workloads("cpu_quick")->workloads};
 
   std::string trouble(const std::string& text) const {
-    const auto ranges = parse_cover(text, task);
+    const auto ranges = parse_ranges("--cover", text, task);
     if (!ranges) return ranges.error().message;
     const auto covered = covered_workloads(input, *ranges);
     return covered ? "" : covered.error().message;
@@ -39,7 +39,7 @@ struct Attention {
 BOOST_FIXTURE_TEST_SUITE(cover, Attention)
 
 BOOST_AUTO_TEST_CASE(each_specialization_of_the_range_that_the_kernel_claims_is_there_once) {
-  const auto ranges = parse_cover("D: 8-128 step 8, causal: 0-1, S_q: 1-1000000", task);
+  const auto ranges = parse_ranges("--cover", "D: 8-128 step 8, causal: 0-1, S_q: 1-1000000", task);
   BOOST_REQUIRE(ranges);
   const auto covered = covered_workloads(input, *ranges);
   BOOST_REQUIRE_MESSAGE(covered, (covered ? "" : covered.error().message));
@@ -59,6 +59,8 @@ BOOST_AUTO_TEST_CASE(each_specialization_of_the_range_that_the_kernel_claims_is_
 BOOST_AUTO_TEST_CASE(what_is_not_understood_or_too_much_is_said) {
   BOOST_TEST(trouble("D: 16-128 step 16") == "");
   BOOST_TEST(trouble("D: 64") == "");
+  BOOST_TEST(trouble("D: 16-256 step x2") == "");
+  BOOST_TEST(contains(trouble("D: 0-64 step x2"), "'D: 0-64 step x2' never ends"));
   BOOST_TEST(contains(trouble("D 16-128"), "--cover: 'D 16-128' is not of the form NAME: FROM-TO step STEP"));
   BOOST_TEST(contains(trouble("E: 1-2"), "the task attention_forward has no dimension or parameter E"));
   BOOST_TEST(contains(trouble("D: 128-16"), "'D: 128-16' holds no value"));

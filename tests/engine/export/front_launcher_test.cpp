@@ -37,7 +37,7 @@ struct Shapes {
 
 BOOST_FIXTURE_TEST_SUITE(front_launcher, Shapes)
 
-BOOST_AUTO_TEST_CASE(a_shape_goes_to_the_nearest_of_its_kind_that_accepts_it) {
+BOOST_AUTO_TEST_CASE(a_shape_goes_to_the_first_kernel_of_its_rule_that_accepts_it) {
   // `tiled` serves every head size here, `vectorised` multiples of 16.
   const Variant tiled = load_variant(kTask / "seeds/tiled.cpp", task);
   const Variant vectorised = load_variant(kTask / "seeds/vectorised.cpp", task);
@@ -50,12 +50,15 @@ BOOST_AUTO_TEST_CASE(a_shape_goes_to_the_nearest_of_its_kind_that_accepts_it) {
   const LauncherInput one{task, tiled, facts, shapes, "kernels/1/"},
       two{task, vectorised, facts, even, "kernels/2/"};
   const std::vector<FrontKernel> kernels{{"1", one}, {"2", two}};
-  const std::vector<DispatchEntry> entries{{shapes[0], 1}, {shapes[1], 0}, {shapes[2], 1}, {shapes[4], 1}};
-  const Dispatch dispatch = dispatch_of(task, kernels);
-  BOOST_TEST(dispatch.kinds == (std::vector<std::string>{"D", "causal", "scale", "window", "softcap"}),
-             boost::test_tools::per_element());
-  BOOST_TEST(dispatch.sizes == (std::vector<std::string>{"B", "H", "H_kv", "S_q", "S_kv", "D", "window"}),
-             boost::test_tools::per_element());
+  // S_q <= 16, or else a mask, or else many heads: the second kernel.
+  FrontDispatch dispatch{.table = {}, .learnt = "4 shapes", .domain = {{"S_q", 1, 2048}}};
+  dispatch.table.nodes = {{.test = {{"S_q"}, 16.0}, .holds = 1, .fails = 2},
+                          {.order = {1, 0}},
+                          {.test = {{"causal"}, 0.0}, .holds = 3, .fails = 4},
+                          {.test = {{"B", "H"}, 64.0}, .holds = 5, .fails = 6},
+                          {.order = {1, 0}},
+                          {.order = {0, 1}},
+                          {.order = {1, 0}}};
 
   TemporaryFolder folder;
   for (const auto& [input, name] : {std::pair(&one, "1"), std::pair(&two, "2")}) {
@@ -64,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_shape_goes_to_the_nearest_of_its_kind_that_accepts_it) {
     write_text(folder / (std::string("kernels/") + name + "/attention_forward.hpp"), *header);
   }
   const LauncherInput front{task, tiled, facts, shapes};
-  const auto header = front_launcher_header(front, kernels, entries);
+  const auto header = front_launcher_header(front, kernels, dispatch);
   BOOST_REQUIRE_MESSAGE(header, (header ? "" : header.error().message));
   write_text(folder / "attention_forward.hpp", *header);
   write_text(folder / "asks.cpp", R"(
@@ -72,18 +75,20 @@ BOOST_AUTO_TEST_CASE(a_shape_goes_to_the_nearest_of_its_kind_that_accepts_it) {
 #include "attention_forward.hpp"
 int main() {
   const cultivar_export::AttentionForward kernel(1);
-  const auto ask = [&](std::int64_t S_q, std::int64_t S_kv, std::int64_t D, bool causal) {
+  const auto ask = [&](std::int64_t B, std::int64_t S_q, std::int64_t D, bool causal) {
     cultivar_export::AttentionForwardArguments arguments;
-    arguments.B = 1, arguments.H = 8, arguments.S_q = S_q, arguments.S_kv = S_kv, arguments.D = D;
+    arguments.B = B, arguments.H = 8, arguments.S_q = S_q, arguments.D = D;
     arguments.causal = causal;
-    std::printf("%s%s ", kernel.kernel_for(arguments), kernel.accepts(arguments) ? "" : "!");
+    std::printf("%s%s (%s, %s) ", kernel.kernel_for(arguments), kernel.accepts(arguments) ? "" : "!", kernel.rule_for(arguments),
+                kernel.is_inside(arguments) ? "inside" : "outside");
   };
-  ask(1, 4096, 64, false);     // as measured
-  ask(4, 2048, 64, false);     // nearer to it than to the other of its kind
-  ask(700, 1500, 64, false);   // nearer to the other one
-  ask(1, 4096, 64, true);      // of another kind: one shape of that was measured
-  ask(1, 4096, 72, false);     // of no measured kind; the kernel of the nearest shape was not built for it
-  ask(1024, 1024, 80, false);  // for which none was built
+  ask(1, 16, 64, false);
+  ask(1, 17, 64, false);
+  ask(8, 17, 64, false);
+  ask(9, 17, 64, false);
+  ask(1, 4096, 64, true);
+  ask(1, 1, 72, false);      // the first kernel of the rule was not built for it
+  ask(1, 1024, 80, false);   // no kernel was
 }
 )");
   const std::string program = (folder / "asks").string();
@@ -91,16 +96,22 @@ int main() {
                                  {.folder = folder.path(), .environment = {}, .deadline_s = 120.0});
   BOOST_REQUIRE_MESSAGE(built.exit == 0, built.err);
   const auto asked = run_command({program});
-  BOOST_TEST(asked.out == "2 2 1 2 1 1! ", asked.out);
+  const std::string decode = "(S_q <= 16, inside) ", wide = "S_q > 16 and causal <= 0 and B * H ";
+  BOOST_TEST(asked.out == "2 " + decode + "1 (" + wide + "<= 64, inside) 1 (" + wide + "<= 64, inside) 2 (" +
+                              wide + "> 64, inside) 2 (S_q > 16 and causal > 0, outside) 1 " + decode +
+                              "1! (" + wide + "<= 64, inside) ",
+             asked.out);
 }
 
 BOOST_AUTO_TEST_CASE(another_table_is_another_identity) {
   const Variant tiled = load_variant(kTask / "seeds/tiled.cpp", task);
   const LauncherInput input{task, tiled, facts, task.workloads("cpu_quick")->workloads};
   const std::vector<FrontKernel> kernels{{"1", input}, {"2", input}};
-  const Workload workload = input.workloads.front();
-  BOOST_TEST(front_identity(kernels, {{workload, 0}}) != front_identity(kernels, {{workload, 1}}));
-  BOOST_TEST(front_identity(kernels, {{workload, 0}}).size() == 12U);
+  DispatchTable one, other;
+  one.nodes = {{.order = {0, 1}}};
+  other.nodes = {{.order = {1, 0}}};
+  BOOST_TEST(front_identity(kernels, one) != front_identity(kernels, other));
+  BOOST_TEST(front_identity(kernels, one).size() == 12U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/export/dispatch_table.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "evaluators/system/json_fields.hpp"
+
+namespace cultivar {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Of the logarithms of regrets: what is less is no difference.
+constexpr double kNothing = 1e-9;
+
+// The roundest whole number between two, about in their geometric middle; a half where there is none.
+double between(double low, double high) {
+  if (low < 0.0 || std::floor(high - kNothing) < low) return 0.5 * (low + high);
+  const double ratio = low > 0.0 ? high / low : high;
+  double least = low > 0.0 ? std::ceil(low * std::pow(ratio, 0.25)) : 0.0;
+  double most = std::floor((low > 0.0 ? low : 1.0) * std::pow(ratio, 0.75));
+  if (least > most || most >= high) least = low, most = std::ceil(high) - 1.0;
+  if (least != std::floor(least)) return 0.5 * (low + high);
+  for (double unit = 0x1p52; unit >= 1.0; unit /= 2.0)
+    if (const double at = std::floor(most / unit) * unit; at >= least) return at;
+  return least;
+}
+
+class Growth {
+ public:
+  Growth(const std::vector<TimedShape>& shapes, std::size_t kernels,
+         const std::vector<std::vector<std::string>>& features, double price)
+      : shapes_(shapes), kernels_(kernels), features_(features), price_(price) {
+    for (const auto& feature : features) {
+      auto& values = values_.emplace_back();
+      for (const TimedShape& shape : shapes)
+        values.push_back(DispatchTest{feature, 0.0}.product(shape.values));
+    }
+    // A kernel that does not serve a shape costs there what the first one does that serves it, in the order
+    // in which they are good on all: that is where the call goes.
+    std::vector<double> totals(kernels, 0.0);
+    for (const TimedShape& shape : shapes)
+      for (std::size_t k = 0; k < kernels; ++k) totals[k] += cost(shape, k, 1.0);
+    const auto order = ordered(totals);
+    for (const TimedShape& shape : shapes) {
+      double instead = 0.0;
+      for (const std::size_t k : order)
+        if (std::isfinite(shape.seconds[k])) {
+          instead = cost(shape, k, 0.0);
+          break;
+        }
+      auto& own = costs_.emplace_back();
+      for (std::size_t k = 0; k < kernels; ++k) own.push_back(cost(shape, k, instead));
+    }
+  }
+
+  DispatchTable table() {
+    std::vector<std::size_t> all(shapes_.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    const Node root = grown(all, 0);
+    DispatchTable made;
+    add(root, made);
+    return made;
+  }
+
+ private:
+  struct Node {
+    DispatchTest test = {};
+    std::vector<Node> children = {};  // none, or where the test holds and where it does not
+    std::vector<std::size_t> order = {};
+    std::size_t shapes = 0;
+    double cost = 0.0;  // with the price of its leaves
+    std::size_t leaves = 1;
+  };
+
+  static double cost(const TimedShape& shape, std::size_t kernel, double otherwise) {
+    const double best = shape.best();
+    if (!std::isfinite(best)) return 0.0;
+    return std::isfinite(shape.seconds[kernel]) ? std::log(shape.seconds[kernel] / best) : otherwise;
+  }
+  static std::vector<std::size_t> ordered(const std::vector<double>& totals) {
+    std::vector<std::size_t> order(totals.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return totals[a] < totals[b] - kNothing; });
+    return order;
+  }
+  std::vector<double> totals_of(const std::vector<std::size_t>& some) const {
+    std::vector<double> totals(kernels_, 0.0);
+    for (const std::size_t s : some)
+      for (std::size_t k = 0; k < kernels_; ++k) totals[k] += costs_[s][k];
+    return totals;
+  }
+
+  Node grown(const std::vector<std::size_t>& some, int depth) const {
+    const std::vector<double> totals = totals_of(some);
+    Node leaf;
+    leaf.order = ordered(totals);
+    leaf.shapes = some.size();
+    const double left = kernels_ == 0 ? 0.0 : totals[leaf.order.front()];
+    leaf.cost = left + price_;
+    if (depth == kMostTests || left <= std::max(price_, kNothing)) return leaf;
+    const DispatchTest test = best_test(some);
+    if (test.factors.empty()) return leaf;
+    std::vector<std::size_t> holds, fails;
+    for (const std::size_t s : some)
+      (test.product(shapes_[s].values) <= test.most ? holds : fails).push_back(s);
+    Node split{test, {grown(holds, depth + 1), grown(fails, depth + 1)}, {}, some.size(), 0.0, 0};
+    for (const Node& child : split.children) split.cost += child.cost, split.leaves += child.leaves;
+    return split.cost < leaf.cost - kNothing ? split : leaf;
+  }
+
+  // No factors: nothing tells these shapes apart.
+  DispatchTest best_test(const std::vector<std::size_t>& some) const {
+    DispatchTest best;
+    double least = kNever, gap = 0.0;
+    for (std::size_t f = 0; f < features_.size(); ++f) {
+      std::vector<std::size_t> by_value = some;
+      std::ranges::sort(by_value, {}, [&](std::size_t s) { return values_[f][s]; });
+      const std::vector<double> totals = totals_of(some);
+      std::vector<double> below(kernels_, 0.0);
+      for (std::size_t i = 0; i + 1 < by_value.size(); ++i) {
+        for (std::size_t k = 0; k < kernels_; ++k) below[k] += costs_[by_value[i]][k];
+        const double low = values_[f][by_value[i]], high = values_[f][by_value[i + 1]];
+        if (!(low < high)) continue;
+        double under = kNever, over = kNever;
+        for (std::size_t k = 0; k < kernels_; ++k)
+          under = std::min(under, below[k]), over = std::min(over, totals[k] - below[k]);
+        // A product must be worth more than a tenth of a leaf.
+        const double cost = under + over + 0.1 * price_ * static_cast<double>(features_[f].size() - 1);
+        const double own_gap = (high + 1.0) / (low + 1.0);
+        const bool better = cost < least - kNothing;
+        const bool as_good = cost <= least + kNothing && features_[f].size() == best.factors.size();
+        if (better || (as_good && own_gap > gap * (1.0 + kNothing)))
+          least = cost, gap = own_gap, best = {features_[f], between(low, high)};
+      }
+    }
+    return best;
+  }
+
+  void add(const Node& node, DispatchTable& table) const {
+    const std::size_t own = table.nodes.size();
+    table.nodes.push_back({node.test, 0, 0, node.order, node.shapes});
+    if (node.children.empty()) return;
+    table.nodes[own].holds = table.nodes.size();
+    add(node.children[0], table);
+    table.nodes[own].fails = table.nodes.size();
+    add(node.children[1], table);
+  }
+
+  const std::vector<TimedShape>& shapes_;
+  const std::size_t kernels_;
+  const std::vector<std::vector<std::string>>& features_;
+  const double price_;
+  std::vector<std::vector<double>> values_;  // by feature and shape
+  std::vector<std::vector<double>> costs_;   // by shape and kernel
+};
+
+}  // namespace
+
+double DispatchTest::product(const Bindings& values) const {
+  double all = 1.0;
+  for (const std::string& factor : factors) all *= values.at(factor);
+  return all;
+}
+
+std::string DispatchTest::words(bool does_hold) const {
+  return fmt::format("{} {} {}", fmt::join(factors, " * "), does_hold ? "<=" : ">", most);
+}
+
+std::size_t DispatchTable::leaf_of(const Bindings& values) const {
+  std::size_t at = 0;
+  while (!nodes.at(at).is_leaf()) {
+    const DispatchNode& node = nodes[at];
+    at = node.test.product(values) <= node.test.most ? node.holds : node.fails;
+  }
+  return at;
+}
+
+std::size_t DispatchTable::choice(const Bindings& values, const std::vector<bool>& serves) const {
+  const std::vector<std::size_t>& order = nodes[leaf_of(values)].order;
+  for (const std::size_t kernel : order)
+    if (serves.at(kernel)) return kernel;
+  return order.front();
+}
+
+std::vector<std::string> DispatchTable::conditions_of(std::size_t leaf) const {
+  std::vector<std::string> words;
+  for (std::size_t at = leaf; at != 0;)
+    for (std::size_t parent = 0; parent < nodes.size(); ++parent) {
+      const DispatchNode& node = nodes[parent];
+      if (node.is_leaf() || (node.holds != at && node.fails != at)) continue;
+      words.insert(words.begin(), node.test.words(node.holds == at));
+      at = parent;
+      break;
+    }
+  return words;
+}
+
+std::vector<std::size_t> DispatchTable::leaves() const {
+  std::vector<std::size_t> all;
+  for (std::size_t at = 0; at < nodes.size(); ++at)
+    if (nodes[at].is_leaf()) all.push_back(at);
+  return all;
+}
+
+void to_json(nlohmann::json& j, const DispatchTable& table) {
+  j = nlohmann::json::array();
+  for (const DispatchNode& node : table.nodes)
+    if (node.is_leaf())
+      j.push_back({{"kernels", node.order}, {"shapes", node.shapes}});
+    else
+      j.push_back({{"product_of", node.test.factors},
+                   {"at_most", node.test.most},
+                   {"then", node.holds},
+                   {"else", node.fails},
+                   {"shapes", node.shapes}});
+}
+
+void from_json(const nlohmann::json& j, DispatchTable& table) {
+  table.nodes.clear();
+  for (const nlohmann::json& each : j) {
+    DispatchNode& node = table.nodes.emplace_back();
+    each.at("shapes").get_to(node.shapes);
+    if (each.contains("kernels")) {
+      each.at("kernels").get_to(node.order);
+      continue;
+    }
+    each.at("product_of").get_to(node.test.factors);
+    each.at("at_most").get_to(node.test.most);
+    each.at("then").get_to(node.holds);
+    each.at("else").get_to(node.fails);
+  }
+  // Children follow their parents, so that every walk ends.
+  for (std::size_t at = 0; at < table.nodes.size(); ++at) {
+    const DispatchNode& node = table.nodes[at];
+    const bool right = node.is_leaf()
+                           ? !node.order.empty()
+                           : node.holds > at && node.fails > at && node.holds < table.nodes.size() &&
+                                 node.fails < table.nodes.size();
+    if (!right) throw nlohmann::json::other_error::create(501, "no tree", &j);
+  }
+  if (table.nodes.empty()) throw nlohmann::json::other_error::create(501, "no tree", &j);
+}
+
+double TimedShape::best() const {
+  double least = kNever;
+  for (const double each : seconds) least = std::min(least, each);
+  return least;
+}
+
+std::vector<bool> TimedShape::serves() const {
+  std::vector<bool> all;
+  for (const double each : seconds) all.push_back(std::isfinite(each));
+  return all;
+}
+
+double regret(const DispatchTable& table, const TimedShape& shape) {
+  const double chosen = shape.seconds.at(table.choice(shape.values, shape.serves()));
+  return std::isfinite(chosen) ? chosen / shape.best() : 1.0;
+}
+
+std::vector<std::vector<std::string>> dispatch_features(const Task& task) {
+  std::vector<std::vector<std::string>> all;
+  for (const Dimension& dimension : task.dimensions) all.push_back({dimension.name});
+  for (const Parameter& parameter : task.parameters)
+    if (!is_floating(parameter.type) || parameter.optional) all.push_back({parameter.name});
+  for (std::size_t a = 0; a < task.dimensions.size(); ++a)
+    for (std::size_t b = a + 1; b < task.dimensions.size(); ++b)
+      all.push_back({task.dimensions[a].name, task.dimensions[b].name});
+  if (task.rows.size() > 2) all.push_back(task.rows);
+  return all;
+}
+
+DispatchTable fit_table(const std::vector<TimedShape>& shapes, std::size_t kernels,
+                        const std::vector<std::vector<std::string>>& features, double price) {
+  return Growth(shapes, kernels, features, price).table();
+}
+
+std::vector<std::size_t> useful_kernels(const std::vector<TimedShape>& shapes, std::size_t kernels,
+                                        std::size_t most, double price) {
+  std::vector<std::size_t> taken;
+  if (kernels > 0) taken.push_back(0);
+  const auto cost_with = [&](std::size_t added) {
+    double sum = 0.0;
+    for (const TimedShape& shape : shapes) {
+      double least = shape.seconds.at(added);
+      for (const std::size_t k : taken) least = std::min(least, shape.seconds.at(k));
+      // A shape that none of them serves counts as ten times as slow: serving it is worth that much.
+      if (const double best = shape.best(); std::isfinite(best))
+        sum += std::isfinite(least) ? std::log(least / best) : std::log(10.0);
+    }
+    return sum;
+  };
+  while (taken.size() < std::min(most, kernels)) {
+    std::size_t next = 0;
+    for (std::size_t k = 1; k < kernels; ++k)
+      if (std::ranges::find(taken, k) == taken.end() &&
+          (next == 0 || cost_with(k) < cost_with(next) - kNothing))
+        next = k;
+    if (next == 0 || cost_with(next) >= cost_with(0) - std::max(price, kNothing)) break;
+    taken.push_back(next);
+  }
+  std::ranges::sort(taken);
+  return taken;
+}
+
+}  // namespace cultivar

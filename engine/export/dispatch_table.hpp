@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of several kernels a call goes to: a small decision tree over dimensions, parameters and products of
+// them, learnt from times.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "evaluators/task/task.hpp"
+
+namespace cultivar {
+
+// Whether the product of these dimensions or parameters is at most a number.
+struct DispatchTest {
+  std::vector<std::string> factors = {};
+  double most = 0.0;
+
+  double product(const Bindings&) const;
+  std::string words(bool holds) const;  // "B * H <= 64", or "B * H > 64"
+};
+
+// A leaf, or a test with the nodes that follow where it holds and where it does not.
+struct DispatchNode {
+  DispatchTest test = {};            // without factors: a leaf
+  std::size_t holds = 0, fails = 0;  // indices of nodes
+  // Of a leaf: all kernels, by their indices, in the order in which they are asked whether they accept a
+  // call.
+  std::vector<std::size_t> order = {};
+  std::size_t shapes = 0;  // of those it was learnt from
+  bool is_leaf() const { return test.factors.empty(); }
+};
+
+class DispatchTable {
+ public:
+  std::vector<DispatchNode> nodes = {};  // the first is the root; others follow the node that names them
+
+  std::size_t leaf_of(const Bindings&) const;  // its index among the nodes
+  // The first kernel of the leaf's order for which `serves` holds; nodes.size() is never returned: without
+  // any, the first.
+  std::size_t choice(const Bindings&, const std::vector<bool>& serves) const;
+  std::vector<std::string> conditions_of(std::size_t leaf) const;  // on the way from the root
+  std::vector<std::size_t> leaves() const;
+};
+
+void to_json(nlohmann::json&, const DispatchTable&);
+void from_json(const nlohmann::json&, DispatchTable&);  // throws nlohmann::json::exception
+
+// Times of the kernels on one shape, by their indices; infinity: it does not serve the shape.
+struct TimedShape {
+  Bindings values;
+  std::vector<double> seconds;
+
+  double best() const;
+  std::vector<bool> serves() const;
+};
+
+// How many times longer the chosen kernel takes than the best; 1: none serves the shape.
+double regret(const DispatchTable&, const TimedShape&);
+
+// What a table may test: dimensions, whole and optional parameters, products of two dimensions, of all rows.
+std::vector<std::vector<std::string>> dispatch_features(const Task&);
+
+// The tree with the least sum of the logarithms of regrets plus `price` for each leaf, as far as greedy
+// growth finds it, at most kMostTests deep. Of trees that are as good the one with fewer leaves; of tests,
+// the one with fewer factors, then with the widest gap, and there the roundest number near the middle. All
+// shapes have a time for the same number of kernels; without shapes every call goes to the first.
+inline constexpr int kMostTests = 6;
+DispatchTable fit_table(const std::vector<TimedShape>&, std::size_t kernels,
+                        const std::vector<std::vector<std::string>>& features, double price);
+
+// At most `most` of the kernels, the first always: one after another that which lowers the sum of the
+// logarithms of the least times most, as long as that is more than `price`. Ascending.
+std::vector<std::size_t> useful_kernels(const std::vector<TimedShape>&, std::size_t kernels, std::size_t most,
+                                        double price);
+
+}  // namespace cultivar

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/export/portfolio_over.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/config/duration.hpp"
+#include "engine/export/domain.hpp"
+#include "engine/export/domain_log.hpp"
+#include "engine/export/portfolio_confirmations.hpp"
+#include "engine/store/recorded_run.hpp"
+#include "evaluators/judge/check_shapes.hpp"
+#include "evaluators/judge/memory_need.hpp"
+#include "evaluators/judge/rate.hpp"
+#include "evaluators/system/clock.hpp"
+
+namespace cultivar {
+namespace {
+
+// Of the variant that is timed first; every other side is timed as often.
+constexpr int kRunsOfShape = 30;
+constexpr double kSecondsOfShape = 1.0;
+
+// Of what the worker may have: the rest is for kernels' workspaces and the contenders.
+constexpr double kShareOfMemory = 0.7;
+
+// A table from fewer would say nothing.
+constexpr std::size_t kLeastShapes = 4;
+
+struct Member {
+  IndividualId id = 0;
+  Variant variant;
+};
+
+class PortfolioOver {
+ public:
+  PortfolioOver(const Record& record, const Config& config, Evaluator& evaluator,
+                const OverSettings& settings, const std::function<void(const std::string&)>& tell,
+                const std::atomic<bool>& stop, Facts facts)
+      : record_(record),
+        config_(config),
+        task_(*config.task),
+        evaluator_(evaluator),
+        settings_(settings),
+        tell_(tell),
+        stop_(stop),
+        facts_(std::move(facts)),
+        workloads_(task_.workloads(config.workloads)->workloads),
+        confirmations_(record, config, evaluator, tell, stop) {}
+
+  Expected<KernelPortfolio> decided(const std::string& device, const std::filesystem::path& file) {
+    portfolio_.best = record_.best().value_or(0);
+    portfolio_.device = device;
+    if (portfolio_.best == 0)
+      return failure("portfolio", "the run has no best kernel yet; let it run longer");
+    const auto ranges = parse_ranges("--over", settings_.domain, task_);
+    if (!ranges) return tl::make_unexpected(ranges.error());
+    ranges_ = *ranges;
+    if (auto known = know_members(); !known) return tl::make_unexpected(known.error());
+    auto opened = DomainLog::open(
+        file, {settings_.domain, device, settings_.most_bytes, settings_.most_seconds, ids_of(members_)},
+        settings_.seed);
+    if (!opened) return tl::make_unexpected(opened.error());
+    log_ = std::move(*opened);
+    if (!log_.why_new().empty())
+      tell_("beginning anew, because of the earlier measurement: " + log_.why_new());
+    portfolio_.confirmations = log_.confirmations();
+    if (counted(log_.learning()) < settings_.shapes && log_.choice()) log_.learn_more();
+    if (!log_.choice()) {
+      // What it does not use of its half is for the proof.
+      if (auto done = measure_drawn(log_.seed(), settings_.shapes, settings_.budget_s / 2.0, false); !done)
+        return tl::make_unexpected(done.error());
+      if (auto done = choose(); !done) return tl::make_unexpected(done.error());
+    }
+    if (auto done = measure_drawn(log_.choice()->seed, settings_.proof, settings_.budget_s, true); !done)
+      return tl::make_unexpected(done.error());
+    if (auto done = measure_listed(); !done) return tl::make_unexpected(done.error());
+    finish();
+    return portfolio_;
+  }
+
+ private:
+  static std::vector<IndividualId> ids_of(const std::vector<Member>& members) {
+    std::vector<IndividualId> ids;
+    for (const Member& member : members) ids.push_back(member.id);
+    return ids;
+  }
+  static std::size_t counted(const std::vector<ShapeTimes>& shapes) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(shapes, [](const ShapeTimes& each) { return each.left_out.empty(); }));
+  }
+
+  Expected<void> know_members() {
+    for (const IndividualId id : members_over(record_, portfolio_.best, settings_)) {
+      const auto row = record_.individual(id);
+      if (!row) return failure("portfolio", fmt::format("the run holds no individual {}", id));
+      auto variant = make_variant(record_.source(id), task_, row->individual.configuration);
+      if (!variant && id == portfolio_.best)
+        return failure("portfolio",
+                       fmt::format("the best kernel, #{}, is no valid variant in this version: {}", id,
+                                   variant.error().message));
+      if (variant)
+        members_.push_back({id, std::move(*variant)});
+      else
+        portfolio_.refused[id] = variant.error().message;
+    }
+    for (const Member& member : members_)
+      if (const auto row = record_.individual(member.id))
+        for (const double value : row->individual.workload_values) rate_ = std::max(rate_, value);
+    return {};
+  }
+
+  bool serves(const Member& member, const Workload& shape) const {
+    return claims(member.variant, task_, shape) && is_legal(member.variant, task_, shape, facts_);
+  }
+  // Within the limits, as far as that can be known before a run: by the greatest rate of the record.
+  bool is_usable(const Workload& shape) const {
+    const MemoryNeed need = memory_need(task_, shape, config_.target);
+    if (need.tensors > settings_.most_bytes || need.worker > kShareOfMemory * allowed_.memory.bytes)
+      return false;
+    if (allowed_.file_bytes && need.largest_shared > static_cast<double>(*allowed_.file_bytes)) return false;
+    if (task_.cost.report != Cost::Report::time && rate_ > 0.0 &&
+        rate_of(task_, shape, config_.target, 1.0) / rate_ > settings_.most_seconds)
+      return false;
+    return std::ranges::any_of(members_, [&](const Member& member) { return serves(member, shape); });
+  }
+
+  // Draws and measures shapes until `most` count, those of earlier calls included, or until `deadline_s`
+  // seconds of this call are over.
+  Expected<void> measure_drawn(std::uint64_t seed, std::size_t most, double deadline_s, bool proving) {
+    std::vector<Variant> variants;
+    for (const Member& member : members_) variants.push_back(member.variant);
+    DomainDraw draw(
+        task_, ranges_, workloads_.front(), compared_numbers(variants),
+        [this](const Workload& shape) { return is_usable(shape); }, seed);
+    const auto& known = proving ? log_.proving() : log_.learning();
+    while (counted(known) < most && seconds_since(began_) < deadline_s) {
+      if (known.size() > 4 * most + 40) return failure("portfolio", too_many_left_out(known));
+      const auto shape = draw.next();
+      if (!shape) {
+        if (proving || counted(known) > 0) break;  // a small domain, of which all was drawn
+        return failure(
+            "portfolio",
+            fmt::format("--over: of {} shapes drawn in \"{}\" none is allowed by the task, claimed by "
+                        "a kernel, below {:.3g} GiB and {:.3g} ms: name dimensions that belong "
+                        "together (what is not named is as in {}), or allow more",
+                        DomainDraw::kAttempts, settings_.domain, settings_.most_bytes / 1073741824.0,
+                        1e3 * settings_.most_seconds, workloads_.front().name));
+      }
+      if (log_.knows(shape->name)) continue;
+      const double left = std::min(deadline_s - seconds_since(began_),
+                                   mean_spent(known) * static_cast<double>(most - counted(known)));
+      const std::string what = fmt::format(
+          "{} on drawn shape {} of {}{}: {}", proving ? "proving" : "learning", counted(known) + 1, most,
+          known.empty() ? "" : fmt::format(", about {} left", duration_text(std::ceil(left))), shape->name);
+      tell_(what);
+      const auto times = measured_on(*shape, proving, what);
+      if (!times) return tl::make_unexpected(times.error());
+      if (auto kept = log_.add(*times); !kept) return kept;
+    }
+    return {};
+  }
+
+  static double mean_spent(const std::vector<ShapeTimes>& shapes) {
+    double sum = 0.0;
+    for (const ShapeTimes& each : shapes) sum += each.spent_s;
+    return sum / static_cast<double>(std::max<std::size_t>(1, counted(shapes)));
+  }
+  static std::string too_many_left_out(const std::vector<ShapeTimes>& shapes) {
+    return fmt::format(
+        "--over: only {} of {} drawn shapes could be timed; the last of the others: {}. Choose another "
+        "domain",
+        counted(shapes), shapes.size(),
+        std::ranges::find_if(shapes.rbegin(), shapes.rend(), [](const ShapeTimes& each) {
+          return !each.left_out.empty();
+        })->left_out);
+  }
+
+  // Who is timed: all members, or those of the choice with the contenders.
+  bool is_timed(IndividualId id, bool proving) const {
+    return !proving || std::ranges::count(log_.choice()->kernels, id) > 0;
+  }
+
+  Expected<ShapeTimes> measured_on(const Workload& shape, bool proving, const std::string& what) {
+    const Clock::time_point start = Clock::now();
+    ShapeTimes times{.shape = shape.name, .values = shape.values};
+    EvaluateRequest request;
+    request.workloads = {shape};
+    request.timed_only = true;
+    request.sampling.max_samples = kRunsOfShape;
+    request.sampling.max_seconds = kSecondsOfShape;
+    request.sampling.oracle_rows = config_.evaluation.oracle_rows;
+    std::vector<std::pair<IndividualId, Compiled>> sides;
+    for (const Member& member : members_) {
+      if (!is_timed(member.id, proving) || !serves(member, shape)) continue;
+      auto compiled = evaluator_.compile(member.variant, {shape}, Breadth::timing);
+      if (stop_) return PortfolioConfirmations::interruption();
+      if (compiled)
+        sides.emplace_back(member.id, std::move(*compiled));
+      else
+        times.left_out = fmt::format("#{}: {}", member.id, compiled.error().reason);
+    }
+    if (sides.empty()) {
+      if (times.left_out.empty()) times.left_out = "no kernel of the table serves it";
+      return times;
+    }
+    times.left_out.clear();
+    request.variant = sides.front().second;
+    for (std::size_t i = 1; i < sides.size(); ++i)
+      request.contenders.emplace_back(fmt::format("#{}", sides[i].first), sides[i].second);
+    if (proving)
+      for (auto& contender : confirmations_.contenders({shape}, Breadth::timing))
+        request.contenders.push_back(std::move(contender));
+    for (int attempt = 1;; ++attempt) {
+      const auto found =
+          evaluator_.evaluate(0, request, [&](const std::string& step) { tell_(what + ": " + step); });
+      if (stop_) return PortfolioConfirmations::interruption();
+      if (!found) return tl::make_unexpected(found.error());
+      if ((found->host_fault || found->late) && attempt < PortfolioConfirmations::kAttempts &&
+          found->worker_lost)
+        continue;
+      take(*found, sides, times);
+      break;
+    }
+    times.spent_s = seconds_since(start);
+    return times;
+  }
+
+  void take(const Evaluation& found, const std::vector<std::pair<IndividualId, Compiled>>& sides,
+            ShapeTimes& times) const {
+    if (!found.measured() || found.workloads.empty()) {
+      times.left_out = fmt::format("#{}: {}", sides.front().first, found.reason);
+      return;
+    }
+    const WorkloadResult& result = found.workloads.front();
+    const double first = 1e-6 * result.median_us;
+    times.kernels[sides.front().first] = first;
+    for (const auto& [name, ratio] : result.ratios) {
+      const auto side = std::ranges::find_if(
+          sides, [&](const auto& each) { return fmt::format("#{}", each.first) == name; });
+      if (side != sides.end())
+        times.kernels[side->first] = first * ratio;
+      else
+        times.contenders[name] = first * ratio;
+    }
+    double fastest = first;
+    for (const auto& [id, seconds] : times.kernels) fastest = std::min(fastest, seconds);
+    if (fastest > settings_.most_seconds)
+      times.left_out = fmt::format("a call takes more than {:.3g} ms", 1e3 * settings_.most_seconds);
+  }
+
+  std::vector<TimedShape> learnt_from(const std::vector<IndividualId>& kernels) const {
+    std::vector<TimedShape> shapes;
+    for (const ShapeTimes& each : log_.learning())
+      if (each.left_out.empty()) shapes.push_back(timed_shape(each, kernels));
+    return shapes;
+  }
+
+  // Fits the table, confirms its kernels, and fits it again without those that are refused.
+  Expected<void> choose() {
+    while (true) {
+      DispatchChoice choice;
+      std::vector<IndividualId> open;
+      for (const Member& member : members_)
+        if (!portfolio_.refused.contains(member.id)) open.push_back(member.id);
+      const std::vector<TimedShape> all = learnt_from(open);
+      if (all.size() < kLeastShapes)
+        return failure("portfolio",
+                       fmt::format("only {} shapes were measured, too few to learn from; allow more with "
+                                   "--budget or --shapes; what was measured is kept",
+                                   all.size()));
+      const double price = kLeafPrice * static_cast<double>(all.size());
+      for (const std::size_t kernel : useful_kernels(all, open.size(), settings_.kernels, price))
+        choice.kernels.push_back(open[kernel]);
+      const std::vector<TimedShape> shapes = learnt_from(choice.kernels);
+      choice.table = fit_table(shapes, choice.kernels.size(), dispatch_features(task_), price);
+      choice.learnt = shapes.size();
+      const std::size_t refused = portfolio_.refused.size();
+      for (const IndividualId id : choice.kernels) {
+        if (id == portfolio_.best) continue;
+        const auto added = confirmations_.confirm(portfolio_, id, listed_for(choice, id));
+        if (!added) return tl::make_unexpected(added.error());
+        if (*added)
+          if (auto kept = log_.add(id, portfolio_.confirmations.at(id)); !kept) return kept;
+      }
+      if (portfolio_.refused.size() != refused) continue;
+      choice.seed = stream_of(settings_.seed, "proof", choice.learnt)();
+      return log_.add(choice);
+    }
+  }
+
+  IndividualId chosen_for(const DispatchChoice& choice, const Workload& workload) const {
+    std::vector<bool> serving;
+    for (const IndividualId id : choice.kernels)
+      serving.push_back(std::ranges::any_of(
+          members_, [&](const Member& member) { return member.id == id && serves(member, workload); }));
+    return choice.kernels.at(choice.table.choice(workload.values, serving));
+  }
+  // The listed workloads that go to the kernel; all of them if none does.
+  std::vector<Workload> listed_for(const DispatchChoice& choice, IndividualId id) const {
+    std::vector<Workload> own;
+    for (const Workload& workload : workloads_)
+      if (chosen_for(choice, workload) == id) own.push_back(workload);
+    return own.empty() ? workloads_ : own;
+  }
+
+  Expected<void> measure_listed() {
+    for (const Workload& workload : workloads_) {
+      const auto is = [&](const ShapeTimes& each) { return each.shape == workload.name; };
+      if (std::ranges::any_of(log_.listed(), is)) continue;
+      if (seconds_since(began_) >= settings_.budget_s) break;
+      const std::string what = fmt::format("listed shape {} of {}: {}", log_.listed().size() + 1,
+                                           workloads_.size(), workload.name);
+      tell_(what);
+      const auto times = measured_on(workload, true, what);
+      if (!times) return tl::make_unexpected(times.error());
+      if (auto kept = log_.add_listed(*times); !kept) return kept;
+    }
+    return {};
+  }
+
+  void finish() {
+    const DispatchChoice& choice = *log_.choice();
+    DomainDispatch over{.domain = settings_.domain,
+                        .most_bytes = settings_.most_bytes,
+                        .most_seconds = settings_.most_seconds,
+                        .kernels = choice.kernels,
+                        .table = choice.table,
+                        .learnt = choice.learnt,
+                        .drawn = log_.proving(),
+                        .listed = log_.listed()};
+    for (const ShapeTimes& each : over.drawn)
+      if (!each.left_out.empty()) ++over.left_out[each.left_out];
+    constexpr double kUnknown = std::numeric_limits<double>::infinity();
+    for (const Workload& workload : workloads_) {
+      PortfolioEntry entry{workload.name, chosen_for(choice, workload), 0.0, 0.0, 0.0};
+      for (const ShapeTimes& each : over.listed) {
+        if (each.shape != workload.name || entry.kernel == portfolio_.best) continue;
+        const auto best = each.kernels.find(portfolio_.best), own = each.kernels.find(entry.kernel);
+        if (best == each.kernels.end() || own == each.kernels.end()) continue;
+        entry.log_ratio = std::log(best->second / own->second);
+      }
+      if (entry.kernel != portfolio_.best) entry.lower = -kUnknown, entry.upper = kUnknown;
+      portfolio_.entries.push_back(std::move(entry));
+    }
+    std::erase_if(portfolio_.confirmations,
+                  [&](const auto& each) { return std::ranges::count(choice.kernels, each.first) == 0; });
+    portfolio_.over = std::move(over);
+  }
+
+  const Record& record_;
+  const Config& config_;
+  const Task& task_;
+  Evaluator& evaluator_;
+  const OverSettings& settings_;
+  const std::function<void(const std::string&)>& tell_;
+  const std::atomic<bool>& stop_;
+  const Facts facts_;
+  const std::vector<Workload> workloads_;
+  const MemoryAllowed allowed_ = memory_allowed();
+  PortfolioConfirmations confirmations_;
+  std::vector<ValueRange> ranges_;
+  std::vector<Member> members_;
+  double rate_ = 0.0;  // the greatest value of a member on a listed workload
+  DomainLog log_;
+  KernelPortfolio portfolio_;
+  const Clock::time_point began_ = Clock::now();
+};
+
+}  // namespace
+
+std::vector<IndividualId> members_over(const Record& record, IndividualId best,
+                                       const OverSettings& settings) {
+  std::vector<IndividualId> members{best};
+  const auto add = [&](IndividualId id) {
+    if (std::ranges::count(members, id) == 0 && !settings.without.contains(id)) members.push_back(id);
+  };
+  for (const IndividualId id : settings.with) add(id);
+  for (const SpecialistCandidate& candidate :
+       specialist_candidates(record, best, settings.each, settings.without))
+    if (members.size() < settings.members) add(candidate.kernel);
+  return members;
+}
+
+Expected<KernelPortfolio> decide_portfolio_over(const Record& record, const Config& config,
+                                                Evaluator& evaluator, const OverSettings& settings,
+                                                const std::filesystem::path& log,
+                                                const std::function<void(const std::string&)>& tell,
+                                                const std::atomic<bool>& stop) {
+  tell("starting the workers");
+  evaluator.prefer(facts_in(record.facts().environment));
+  const auto devices = evaluator.devices();
+  if (!devices) return tl::make_unexpected(devices.error());
+  if (auto ready = evaluator.prepare(0); !ready) return tl::make_unexpected(ready.error());
+  return PortfolioOver(record, config, evaluator, settings, tell, stop, devices->front().facts)
+      .decided(devices->front().description, log);
+}
+
+}  // namespace cultivar

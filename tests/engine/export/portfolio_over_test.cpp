@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// A portfolio learnt over a domain, on a simulated device: what the table learns, what is kept when a call
+// ends early, and what is said.
+#include "engine/export/portfolio_over.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/search/search.hpp"
+#include "support/contains.hpp"
+#include "support/scripted_run.hpp"
+
+using namespace cultivar;
+using namespace cultivar::testing;
+
+namespace {
+
+// softmax_plain is 1.5 times as fast where rows have at most 512 columns, softmax_fast elsewhere.
+double seconds_of(const std::string& kernel, const Workload& shape) {
+  const double work = 1e-9 * shape.values.at("R") * shape.values.at("C");
+  return work * ((kernel == "softmax_plain") == (shape.values.at("C") <= 512) ? 1.0 : 1.5);
+}
+
+class Timed : public SimulatedEvaluator {
+ public:
+  using SimulatedEvaluator::SimulatedEvaluator;
+  Expected<Evaluation> evaluate(int device, const EvaluateRequest& request, const Note& note) override {
+    if (!request.timed_only) {
+      auto found = SimulatedEvaluator::evaluate(device, request, note);
+      // Both kernels are members: each was measured faster somewhere.
+      if (found && found->measured() && found->workloads.size() > 1 &&
+          request.variant.variant.manifest.name == "softmax_plain")
+        found->workloads[1].value *= 2.0;
+      return found;
+    }
+    BOOST_REQUIRE(request.workloads.size() == 1U);
+    const Workload& shape = request.workloads.front();
+    timed.push_back(shape.name);
+    if (stop != nullptr && timed.size() == stop_after) *stop = true;
+    if (shape.values.at("R") == 1.0) return rejection(Stage::measure, "runs are too short", "");
+    Evaluation evaluation;
+    evaluation.verdict = Evaluation::Verdict::measured;
+    evaluation.stage = Stage::measure;
+    WorkloadResult& result = evaluation.workloads.emplace_back();
+    result.workload = shape.name;
+    const double own = seconds_of(request.variant.variant.manifest.name, shape);
+    result.median_us = 1e6 * own;
+    for (const auto& [name, side] : request.contenders)
+      result.ratios[name] = seconds_of(side.variant.manifest.name, shape) / own;
+    return evaluation;
+  }
+  std::vector<std::string> timed;
+  std::atomic<bool>* stop = nullptr;
+  std::size_t stop_after = 0;
+};
+
+struct TwoKernels : ScriptedRun {
+  Simulation simulation;
+  Config config = softmax_config(path() / "config", {"budget.evaluations=2"});
+  OverSettings settings{.domain = "R: 1-4096, C: 16-16384", .shapes = 60, .proof = 40, .seed = 5};
+  std::atomic<bool> stop{false};
+  std::string told;
+
+  void search() {
+    Runtime runtime = simulated_runtime(simulation);
+    runtime.evaluator = [this](const Config&, const std::filesystem::path&) {
+      return std::make_unique<Timed>(simulation);
+    };
+    const auto outcome = begin_search(config, path() / "run", runtime, {}, kNever);
+    BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
+    BOOST_REQUIRE(outcome->best == 2);  // softmax_fast
+  }
+  std::filesystem::path log() const { return path() / "over.jsonl"; }
+  Expected<KernelPortfolio> decided(Timed& evaluator) {
+    return decide_portfolio_over(
+        record(), config, evaluator, settings, log(),
+        [this](const std::string& step) { told += step + "\n"; }, stop);
+  }
+  KernelPortfolio must_be_decided(Timed& evaluator) {
+    auto found = decided(evaluator);
+    BOOST_REQUIRE_MESSAGE(found, (found ? "" : found.error().message));
+    return *found;
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(portfolio_over, TwoKernels)
+
+BOOST_AUTO_TEST_CASE(a_table_is_learnt_and_proved_on_shapes_drawn_later) {
+  search();
+  Timed evaluator(simulation);
+  const KernelPortfolio found = must_be_decided(evaluator);
+  BOOST_REQUIRE(found.over.has_value());
+  const DomainDispatch& over = *found.over;
+  BOOST_TEST(found.kernels() == (std::vector<IndividualId>{2, 1}), boost::test_tools::per_element());
+  BOOST_TEST(over.learnt == 60U);
+  BOOST_TEST(over.table.leaves().size() == 2U);
+  BOOST_TEST(over.table.nodes[0].test.factors == std::vector<std::string>{"C"},
+             boost::test_tools::per_element());
+  BOOST_TEST(over.table.nodes[0].test.most > 350.0);
+  BOOST_TEST(over.table.nodes[0].test.most < 750.0);
+
+  std::set<std::string> names(evaluator.timed.begin(), evaluator.timed.end());
+  BOOST_TEST(names.size() == evaluator.timed.size());  // no shape was drawn twice
+  const DispatchFigures drawn = figures_of(over, over.drawn);
+  BOOST_TEST(drawn.shapes == 40U);
+  BOOST_TEST(drawn.regret < 1.02);
+  BOOST_TEST(drawn.beside == 0U);  // the run has no contenders
+  BOOST_TEST(over.left_out.size() == 1U);
+  BOOST_TEST(over.left_out.begin()->first == "#2: runs are too short");
+
+  const auto& workloads = config.task->workloads("cpu_quick")->workloads;
+  BOOST_TEST_REQUIRE(found.entries.size() == workloads.size());
+  for (std::size_t w = 0; w < workloads.size(); ++w) {
+    BOOST_TEST(found.entries[w].kernel == (workloads[w].values.at("C") <= 512 ? 1 : 2));
+    BOOST_TEST(found.entries[w].log_ratio == (workloads[w].values.at("C") <= 512 ? std::log(1.5) : 0.0),
+               boost::test_tools::tolerance(1e-9));
+  }
+  BOOST_TEST(figures_of(over, over.listed).shapes == workloads.size());
+  BOOST_TEST(contains(told, "learning on drawn shape 60 of 60, about "), told);
+  BOOST_TEST(contains(told, "proving on drawn shape 40 of 40"), told);
+  const nlohmann::json written = found;
+  BOOST_TEST(nlohmann::json(nlohmann::json::parse(written.dump()).get<KernelPortfolio>()) == written);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_measured_is_kept_when_a_call_is_killed_and_the_next_goes_on) {
+  search();
+  Timed whole(simulation);
+  const KernelPortfolio expected = must_be_decided(whole);
+  std::filesystem::remove(log());
+
+  std::size_t done = 0;
+  for (const std::size_t after : {10U, 40U, 30U}) {  // within learning, and within the proof
+    Timed some(simulation);
+    some.stop = &stop;
+    some.stop_after = after;
+    const auto ended = decided(some);
+    BOOST_REQUIRE(!ended);
+    BOOST_TEST((ended.error().kind == ErrorKind::interrupted));
+    done += some.timed.size() - 1;  // the last was in flight
+    stop = false;
+    std::ofstream(log(), std::ios::app) << "{\"what\": \"drawn\", \"ti";  // as a kill leaves it
+  }
+  Timed rest(simulation);
+  const KernelPortfolio found = must_be_decided(rest);
+  BOOST_TEST(done + rest.timed.size() == whole.timed.size());
+  BOOST_TEST(nlohmann::json(found.over->table) == nlohmann::json(expected.over->table));
+
+  Timed again(simulation);  // nothing is left to do
+  must_be_decided(again);
+  BOOST_TEST(again.timed.empty());
+}
+
+BOOST_AUTO_TEST_CASE(more_shapes_make_a_new_table_and_a_new_proof) {
+  search();
+  settings.shapes = settings.proof = 20;
+  Timed first(simulation);
+  const KernelPortfolio before = must_be_decided(first);
+  settings.shapes = 50;
+  Timed second(simulation);
+  const KernelPortfolio after = must_be_decided(second);
+  BOOST_TEST(after.over->learnt == 50U);
+  BOOST_TEST(figures_of(*after.over, after.over->drawn).shapes == 20U);
+  for (const ShapeTimes& each : after.over->drawn)
+    for (const ShapeTimes& earlier : before.over->drawn) BOOST_TEST(each.shape != earlier.shape);
+}
+
+BOOST_AUTO_TEST_CASE(another_domain_begins_anew_and_says_so) {
+  search();
+  settings.shapes = settings.proof = 8;
+  Timed first(simulation);
+  must_be_decided(first);
+  settings.domain = "R: 1-4096, C: 16-8192";
+  Timed second(simulation);
+  const KernelPortfolio found = must_be_decided(second);
+  BOOST_TEST(found.over->learnt == 8U);
+  BOOST_TEST(contains(told,
+                      "beginning anew, because of the earlier measurement: that was over \"R: 1-4096, C: "
+                      "16-16384\""),
+             told);
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_that_is_less_exact_is_not_in_the_table) {
+  simulation.error_of = [](const Variant& variant) {
+    return variant.manifest.name == "softmax_plain" ? 3.0 : 1.0;
+  };
+  config.max_error_growth = 10.0;  // for the search
+  search();
+  config.max_error_growth = 1.1;
+  Timed evaluator(simulation);
+  const KernelPortfolio found = must_be_decided(evaluator);
+  BOOST_TEST(found.kernels() == std::vector<IndividualId>{2}, boost::test_tools::per_element());
+  BOOST_TEST_REQUIRE(found.refused.contains(1));
+  BOOST_TEST(contains(found.refused.at(1), "peaked"));
+}
+
+BOOST_AUTO_TEST_CASE(shapes_beyond_the_limits_are_not_drawn_or_do_not_count) {
+  search();
+  settings.most_seconds = 1e-3;  // 10^6 elements
+  settings.most_bytes = 4e6;     // 5 * 10^5 elements
+  settings.shapes = settings.proof = 20;
+  Timed evaluator(simulation);
+  const KernelPortfolio found = must_be_decided(evaluator);
+  for (const ShapeTimes& each : found.over->drawn)
+    BOOST_TEST(each.values.at("R") * each.values.at("C") <= 5e5, each.shape);
+
+  settings.most_bytes = 1e12;
+  settings.most_seconds = 1e-4;  // the record's rate allows more than that
+  Timed slow(simulation);
+  const KernelPortfolio within = must_be_decided(slow);
+  BOOST_TEST(within.over->left_out.contains("a call takes more than 0.1 ms"));
+  for (const ShapeTimes& each : within.over->drawn)
+    BOOST_TEST((!each.left_out.empty() || each.values.at("R") * each.values.at("C") <= 1.5e5), each.shape);
+}
+
+BOOST_AUTO_TEST_CASE(without_time_or_shapes_it_says_what_to_change) {
+  search();
+  Timed evaluator(simulation);
+  settings.budget_s = 1e-9;
+  auto found = decided(evaluator);
+  BOOST_REQUIRE(!found);
+  BOOST_TEST(contains(found.error().message, "only 0 shapes were measured, too few to learn from"));
+  settings.budget_s = 100.0;
+  settings.domain = "R: 1000000000-2000000000, C: 1000000000-2000000000";
+  found = decided(evaluator);
+  BOOST_REQUIRE(!found);
+  BOOST_TEST(contains(found.error().message, "none is allowed by the task"), found.error().message);
+  settings.domain = "Q: 1-2";
+  found = decided(evaluator);
+  BOOST_REQUIRE(!found);
+  BOOST_TEST(contains(found.error().message, "--over: the task softmax has no dimension or parameter Q"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
