@@ -128,17 +128,6 @@ std::string task_in_pytorch(const RunFacts& facts, const std::string& task, cons
   return read_file(runtime.installation.tasks / task / kInPytorch).value_or("");
 }
 
-// As the package `kernels` accepts names: small letters, digits and dashes between a letter and one of these.
-std::string hub_name(const std::string& task) {
-  std::string name = "cultivar-" + task;
-  for (char& c : name)
-    c = std::isalnum(static_cast<unsigned char>(c)) != 0
-            ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
-            : '-';
-  while (name.back() == '-') name.pop_back();
-  return name;
-}
-
 struct Contents {
   std::map<std::string, std::string> files;  // relative path -> text
   std::vector<std::string> specialisations;
@@ -395,7 +384,6 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   std::vector<std::string> quoted;
   for (const std::string& each : best.parts.architectures) quoted.push_back('"' + each + '"');
   values["architecture_names"] = fmt::format("{}", fmt::join(quoted, ", "));
-  values["hub_name"] = hub_name(task.name);
   values["hub_license"] =
       in_quotes(best.variant.manifest.license.empty() ? "unknown" : best.variant.manifest.license);
   files["pytorch/hub.py"] = render(launcher::pytorch_hub_py, values);

@@ -24,10 +24,11 @@ double infinite_if_absent(const std::map<IndividualId, double>& times, Individua
 }  // namespace
 
 void to_json(json& j, const ShapeTimes& t) {
-  json kernels = json::object();
+  json kernels = json::object(), failed = json::object();
   for (const auto& [id, seconds] : t.kernels) kernels[std::to_string(id)] = seconds;
-  j = {{"shape", t.shape},           {"values", t.values},     {"kernels", kernels},
-       {"contenders", t.contenders}, {"left_out", t.left_out}, {"spent_s", t.spent_s}};
+  for (const auto& [id, why] : t.failed) failed[std::to_string(id)] = why;
+  j = {{"shape", t.shape}, {"values", t.values},     {"kernels", kernels},  {"contenders", t.contenders},
+       {"failed", failed}, {"left_out", t.left_out}, {"spent_s", t.spent_s}};
 }
 
 void from_json(const json& j, ShapeTimes& t) {
@@ -35,6 +36,7 @@ void from_json(const json& j, ShapeTimes& t) {
   j.at("shape").get_to(t.shape);
   for (const auto& [name, value] : j.at("values").items()) t.values[name] = value.get<double>();
   for (const auto& [id, seconds] : j.at("kernels").items()) t.kernels[std::stoll(id)] = seconds.get<double>();
+  for (const auto& [id, why] : j.at("failed").items()) t.failed[std::stoll(id)] = why.get<std::string>();
   j.at("contenders").get_to(t.contenders);
   j.at("left_out").get_to(t.left_out);
   j.at("spent_s").get_to(t.spent_s);

@@ -19,8 +19,9 @@ struct ShapeTimes {
   Bindings values = {};                         // of dimensions and parameters
   std::map<IndividualId, double> kernels = {};  // of those that serve it
   std::map<std::string, double> contenders = {};
-  std::string left_out = {};  // why it does not count; empty: it does
-  double spent_s = 0.0;       // wall time of the measurement, with its compilation
+  std::map<IndividualId, std::string> failed = {};  // kernels that failed by their own fault, with the reason
+  std::string left_out = {};                        // why it does not count; empty: it does
+  double spent_s = 0.0;                             // wall time of the measurement, with its compilation
 };
 void to_json(nlohmann::json&, const ShapeTimes&);
 void from_json(const nlohmann::json&, ShapeTimes&);  // throws nlohmann::json::exception

@@ -11,6 +11,7 @@
 #include "engine/export/domain.hpp"
 #include "engine/export/domain_log.hpp"
 #include "engine/export/portfolio_confirmations.hpp"
+#include "engine/export/shape_bench.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/memory_need.hpp"
@@ -20,20 +21,11 @@
 namespace cultivar {
 namespace {
 
-// Of the variant that is timed first; every other side is timed as often.
-constexpr int kRunsOfShape = 30;
-constexpr double kSecondsOfShape = 1.0;
-
 // Of what the worker may have: the rest is for kernels' workspaces and the contenders.
 constexpr double kShareOfMemory = 0.7;
 
 // A table from fewer would say nothing.
 constexpr std::size_t kLeastShapes = 4;
-
-struct Member {
-  IndividualId id = 0;
-  Variant variant;
-};
 
 class PortfolioOver {
  public:
@@ -49,7 +41,8 @@ class PortfolioOver {
         stop_(stop),
         facts_(std::move(facts)),
         workloads_(task_.workloads(config.workloads)->workloads),
-        confirmations_(record, config, evaluator, tell, stop) {}
+        confirmations_(record, config, evaluator, tell, stop),
+        bench_(config, evaluator, confirmations_, tell, stop, settings.most_seconds) {}
 
   Expected<KernelPortfolio> decided(const std::string& device, const std::filesystem::path& file) {
     portfolio_.best = record_.best().value_or(0);
@@ -68,24 +61,29 @@ class PortfolioOver {
     if (!log_.why_new().empty())
       tell_("beginning anew, because of the earlier measurement: " + log_.why_new());
     portfolio_.confirmations = log_.confirmations();
+    for (const auto* known : {&log_.learning(), &log_.proving(), &log_.listed()})
+      if (auto done = refuse_failed(*known); !done) return tl::make_unexpected(done.error());
     if (counted(log_.learning()) < settings_.shapes && log_.choice()) log_.learn_more();
-    if (!log_.choice()) {
-      // What it does not use of its half is for the proof.
-      if (auto done = measure_drawn(log_.seed(), settings_.shapes, settings_.budget_s / 2.0, false); !done)
+    do {
+      if (log_.choice() && is_refused(log_.choice()->kernels)) log_.learn_more();
+      if (!log_.choice()) {
+        // What it does not use of its half is for the proof.
+        if (auto done = measure_drawn(log_.seed(), settings_.shapes, settings_.budget_s / 2.0, false); !done)
+          return tl::make_unexpected(done.error());
+        if (auto done = choose(); !done) return tl::make_unexpected(done.error());
+      }
+      if (auto done = measure_drawn(log_.choice()->seed, settings_.proof, settings_.budget_s, true); !done)
         return tl::make_unexpected(done.error());
-      if (auto done = choose(); !done) return tl::make_unexpected(done.error());
-    }
-    if (auto done = measure_drawn(log_.choice()->seed, settings_.proof, settings_.budget_s, true); !done)
-      return tl::make_unexpected(done.error());
-    if (auto done = measure_listed(); !done) return tl::make_unexpected(done.error());
+      if (auto done = measure_listed(); !done) return tl::make_unexpected(done.error());
+    } while (is_refused(log_.choice()->kernels));
     finish();
     return portfolio_;
   }
 
  private:
-  static std::vector<IndividualId> ids_of(const std::vector<Member>& members) {
+  static std::vector<IndividualId> ids_of(const std::vector<DispatchMember>& members) {
     std::vector<IndividualId> ids;
-    for (const Member& member : members) ids.push_back(member.id);
+    for (const DispatchMember& member : members) ids.push_back(member.id);
     return ids;
   }
   static std::size_t counted(const std::vector<ShapeTimes>& shapes) {
@@ -107,13 +105,13 @@ class PortfolioOver {
       else
         portfolio_.refused[id] = variant.error().message;
     }
-    for (const Member& member : members_)
+    for (const DispatchMember& member : members_)
       if (const auto row = record_.individual(member.id))
         for (const double value : row->individual.workload_values) rate_ = std::max(rate_, value);
     return {};
   }
 
-  bool serves(const Member& member, const Workload& shape) const {
+  bool serves(const DispatchMember& member, const Workload& shape) const {
     return claims(member.variant, task_, shape) && is_legal(member.variant, task_, shape, facts_);
   }
   // Within the limits, as far as that can be known before a run: by the greatest rate of the record.
@@ -125,14 +123,14 @@ class PortfolioOver {
     if (task_.cost.report != Cost::Report::time && rate_ > 0.0 &&
         rate_of(task_, shape, config_.target, 1.0) / rate_ > settings_.most_seconds)
       return false;
-    return std::ranges::any_of(members_, [&](const Member& member) { return serves(member, shape); });
+    return std::ranges::any_of(members_, [&](const DispatchMember& member) { return serves(member, shape); });
   }
 
   // Draws and measures shapes until `most` count, those of earlier calls included, or until `deadline_s`
   // seconds of this call are over.
   Expected<void> measure_drawn(std::uint64_t seed, std::size_t most, double deadline_s, bool proving) {
     std::vector<Variant> variants;
-    for (const Member& member : members_) variants.push_back(member.variant);
+    for (const DispatchMember& member : members_) variants.push_back(member.variant);
     DomainDraw draw(
         task_, ranges_, workloads_.front(), compared_numbers(variants),
         [this](const Workload& shape) { return is_usable(shape); }, seed);
@@ -160,6 +158,8 @@ class PortfolioOver {
       const auto times = measured_on(*shape, proving, what);
       if (!times) return tl::make_unexpected(times.error());
       if (auto kept = log_.add(*times); !kept) return kept;
+      if (auto done = refuse_failed({*times}); !done) return done;
+      if (proving && is_refused(log_.choice()->kernels)) return {};
     }
     return {};
   }
@@ -179,77 +179,31 @@ class PortfolioOver {
         })->left_out);
   }
 
-  // Who is timed: all members, or those of the choice with the contenders.
-  bool is_timed(IndividualId id, bool proving) const {
-    return !proving || std::ranges::count(log_.choice()->kernels, id) > 0;
-  }
-
+  // All members, or those of the choice, that serve the shape and did not fail elsewhere.
   Expected<ShapeTimes> measured_on(const Workload& shape, bool proving, const std::string& what) {
-    const Clock::time_point start = Clock::now();
-    ShapeTimes times{.shape = shape.name, .values = shape.values};
-    EvaluateRequest request;
-    request.workloads = {shape};
-    request.timed_only = true;
-    request.sampling.max_samples = kRunsOfShape;
-    request.sampling.max_seconds = kSecondsOfShape;
-    request.sampling.oracle_rows = config_.evaluation.oracle_rows;
-    std::vector<std::pair<IndividualId, Compiled>> sides;
-    for (const Member& member : members_) {
-      if (!is_timed(member.id, proving) || !serves(member, shape)) continue;
-      auto compiled = evaluator_.compile(member.variant, {shape}, Breadth::timing);
-      if (stop_) return PortfolioConfirmations::interruption();
-      if (compiled)
-        sides.emplace_back(member.id, std::move(*compiled));
-      else
-        times.left_out = fmt::format("#{}: {}", member.id, compiled.error().reason);
-    }
-    if (sides.empty()) {
-      if (times.left_out.empty()) times.left_out = "no kernel of the table serves it";
-      return times;
-    }
-    times.left_out.clear();
-    request.variant = sides.front().second;
-    for (std::size_t i = 1; i < sides.size(); ++i)
-      request.contenders.emplace_back(fmt::format("#{}", sides[i].first), sides[i].second);
-    if (proving)
-      for (auto& contender : confirmations_.contenders({shape}, Breadth::timing))
-        request.contenders.push_back(std::move(contender));
-    for (int attempt = 1;; ++attempt) {
-      const auto found =
-          evaluator_.evaluate(0, request, [&](const std::string& step) { tell_(what + ": " + step); });
-      if (stop_) return PortfolioConfirmations::interruption();
-      if (!found) return tl::make_unexpected(found.error());
-      if ((found->host_fault || found->late) && attempt < PortfolioConfirmations::kAttempts &&
-          found->worker_lost)
-        continue;
-      take(*found, sides, times);
-      break;
-    }
-    times.spent_s = seconds_since(start);
-    return times;
+    std::vector<const DispatchMember*> members;
+    for (const DispatchMember& member : members_)
+      if (!portfolio_.refused.contains(member.id) && serves(member, shape) &&
+          (!proving || std::ranges::count(log_.choice()->kernels, member.id) > 0))
+        members.push_back(&member);
+    return bench_.times(shape, members, proving, what);
   }
 
-  void take(const Evaluation& found, const std::vector<std::pair<IndividualId, Compiled>>& sides,
-            ShapeTimes& times) const {
-    if (!found.measured() || found.workloads.empty()) {
-      times.left_out = fmt::format("#{}: {}", sides.front().first, found.reason);
-      return;
-    }
-    const WorkloadResult& result = found.workloads.front();
-    const double first = 1e-6 * result.median_us;
-    times.kernels[sides.front().first] = first;
-    for (const auto& [name, ratio] : result.ratios) {
-      const auto side = std::ranges::find_if(
-          sides, [&](const auto& each) { return fmt::format("#{}", each.first) == name; });
-      if (side != sides.end())
-        times.kernels[side->first] = first * ratio;
-      else
-        times.contenders[name] = first * ratio;
-    }
-    double fastest = first;
-    for (const auto& [id, seconds] : times.kernels) fastest = std::min(fastest, seconds);
-    if (fastest > settings_.most_seconds)
-      times.left_out = fmt::format("a call takes more than {:.3g} ms", 1e3 * settings_.most_seconds);
+  // A kernel that was wrong or crashed on a shape is in no table, from now on and in later calls.
+  Expected<void> refuse_failed(const std::vector<ShapeTimes>& shapes) {
+    for (const ShapeTimes& each : shapes)
+      for (const auto& [id, why] : each.failed) {
+        portfolio_.refused.emplace(id, fmt::format("it failed on {}: {}", each.shape, why));
+        if (id == portfolio_.best)
+          return failure("portfolio",
+                         fmt::format("the best kernel, #{}, failed on {}: {}. It claims that shape: its "
+                                     "`requires` is wider than what it computes, or it is wrong",
+                                     id, each.shape, why));
+      }
+    return {};
+  }
+  bool is_refused(const std::vector<IndividualId>& kernels) const {
+    return std::ranges::any_of(kernels, [&](IndividualId id) { return portfolio_.refused.contains(id); });
   }
 
   std::vector<TimedShape> learnt_from(const std::vector<IndividualId>& kernels) const {
@@ -264,7 +218,7 @@ class PortfolioOver {
     while (true) {
       DispatchChoice choice;
       std::vector<IndividualId> open;
-      for (const Member& member : members_)
+      for (const DispatchMember& member : members_)
         if (!portfolio_.refused.contains(member.id)) open.push_back(member.id);
       const std::vector<TimedShape> all = learnt_from(open);
       if (all.size() < kLeastShapes)
@@ -295,8 +249,9 @@ class PortfolioOver {
   IndividualId chosen_for(const DispatchChoice& choice, const Workload& workload) const {
     std::vector<bool> serving;
     for (const IndividualId id : choice.kernels)
-      serving.push_back(std::ranges::any_of(
-          members_, [&](const Member& member) { return member.id == id && serves(member, workload); }));
+      serving.push_back(std::ranges::any_of(members_, [&](const DispatchMember& member) {
+        return member.id == id && serves(member, workload);
+      }));
     return choice.kernels.at(choice.table.choice(workload.values, serving));
   }
   // The listed workloads that go to the kernel; all of them if none does.
@@ -318,6 +273,7 @@ class PortfolioOver {
       const auto times = measured_on(workload, true, what);
       if (!times) return tl::make_unexpected(times.error());
       if (auto kept = log_.add_listed(*times); !kept) return kept;
+      if (auto done = refuse_failed({*times}); !done) return done;
     }
     return {};
   }
@@ -362,8 +318,9 @@ class PortfolioOver {
   const std::vector<Workload> workloads_;
   const MemoryAllowed allowed_ = memory_allowed();
   PortfolioConfirmations confirmations_;
+  ShapeBench bench_;
   std::vector<ValueRange> ranges_;
-  std::vector<Member> members_;
+  std::vector<DispatchMember> members_;
   double rate_ = 0.0;  // the greatest value of a member on a listed workload
   DomainLog log_;
   KernelPortfolio portfolio_;

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "embedded/launcher.hpp"
@@ -219,6 +220,17 @@ Shapes shapes_of(const LauncherInput& input, const std::function<bool(const Work
   return shapes;
 }
 
+// As the package `kernels` accepts names: small letters, digits and dashes between a letter and one of these.
+std::string hub_name(const std::string& task) {
+  std::string name = "cultivar-" + task;
+  for (char& c : name)
+    c = std::isalnum(static_cast<unsigned char>(c)) != 0
+            ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
+            : '-';
+  while (name.back() == '-') name.pop_back();
+  return name;
+}
+
 // Whether the operator is built from this file of a bundle.
 bool makes_the_operator(const std::string& file) {
   const std::string_view name = file;
@@ -330,6 +342,7 @@ std::map<std::string, std::string, std::less<>> pytorch_values(
           {"prose_summary", prose(task.summary)},
           {"module", "cultivar_" + task.name},
           {"namespace", "cultivar_" + identity},
+          {"hub_name", hub_name(task.name)},
           {"inputs", list(inputs)},
           {"results", list(results)},
           {"example", list(inputs) + example},

@@ -11,6 +11,7 @@
 
 #include "support/contains.hpp"
 #include "support/own_task.hpp"
+#include "support/pytorch.hpp"
 
 namespace fs = std::filesystem;
 using namespace cultivar::testing;
@@ -152,6 +153,19 @@ BOOST_AUTO_TEST_CASE(a_table_is_learnt_after_a_kill_and_the_bundle_dispatches_by
   BOOST_TEST(contains(chose.out, "C <= "), chose.out);
   BOOST_TEST(contains(chose.out, ", 10\n"), chose.out);
   BOOST_TEST(std::stod(chose.out) < 500.0);
+
+  if (python_with_torch().empty()) return;
+  write_text(folder / "explains.py",
+             "import sys, torch\nsys.path.insert(0, 'bundle/pytorch')\nimport cultivar_rms_norm as it\n"
+             "for R in (4096, 1): print(it.explain(torch.empty(R, 512, device='meta')))\n");
+  const auto explained = shell(python_with_torch() + " explains.py");
+  BOOST_TEST(contains(explained.out, "kernel 1 by the rule '"), explained.out + explained.err);
+  BOOST_TEST(contains(explained.out,
+                      "', learnt from 10 shapes drawn in the domain R: 2048-16384, C: 512-8192 step 8; "
+                      "on 8 drawn later it took "),
+             explained.out);
+  BOOST_TEST(contains(explained.out, " (these sizes are in it), "), explained.out);
+  BOOST_TEST(contains(explained.out, " (these sizes are outside of it), "), explained.out);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_understood_is_refused_before_anything_is_measured) {

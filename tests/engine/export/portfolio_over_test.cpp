@@ -40,7 +40,11 @@ class Timed : public SimulatedEvaluator {
     const Workload& shape = request.workloads.front();
     timed.push_back(shape.name);
     if (stop != nullptr && timed.size() == stop_after) *stop = true;
-    if (shape.values.at("R") == 1.0) return rejection(Stage::measure, "runs are too short", "");
+    if (shape.values.at("R") == 1.0) return host_rejection(Stage::measure, HostFault::busy, "");
+    const auto is_wrong = [&](const Compiled& side) {
+      return side.variant.manifest.name == wrong && shape.values.at("C") > wrong_beyond;
+    };
+    if (is_wrong(request.variant)) return rejection(Stage::measure, "wrong result", "");
     Evaluation evaluation;
     evaluation.verdict = Evaluation::Verdict::measured;
     evaluation.stage = Stage::measure;
@@ -49,10 +53,12 @@ class Timed : public SimulatedEvaluator {
     const double own = seconds_of(request.variant.variant.manifest.name, shape);
     result.median_us = 1e6 * own;
     for (const auto& [name, side] : request.contenders)
-      result.ratios[name] = seconds_of(side.variant.manifest.name, shape) / own;
+      if (!is_wrong(side)) result.ratios[name] = seconds_of(side.variant.manifest.name, shape) / own;
     return evaluation;
   }
   std::vector<std::string> timed;
+  std::string wrong = {};  // a kernel that is wrong where rows are longer than that
+  double wrong_beyond = 8192.0;
   std::atomic<bool>* stop = nullptr;
   std::size_t stop_after = 0;
 };
@@ -111,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_table_is_learnt_and_proved_on_shapes_drawn_later) {
   BOOST_TEST(drawn.regret < 1.02);
   BOOST_TEST(drawn.beside == 0U);  // the run has no contenders
   BOOST_TEST(over.left_out.size() == 1U);
-  BOOST_TEST(over.left_out.begin()->first == "#2: runs are too short");
+  BOOST_TEST(over.left_out.begin()->second >= 1U);
 
   const auto& workloads = config.task->workloads("cpu_quick")->workloads;
   BOOST_TEST_REQUIRE(found.entries.size() == workloads.size());
@@ -196,6 +202,41 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_is_less_exact_is_not_in_the_table) {
   BOOST_TEST(found.kernels() == std::vector<IndividualId>{2}, boost::test_tools::per_element());
   BOOST_TEST_REQUIRE(found.refused.contains(1));
   BOOST_TEST(contains(found.refused.at(1), "peaked"));
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_that_is_wrong_on_a_drawn_shape_is_in_no_table) {
+  search();
+  Timed evaluator(simulation);
+  evaluator.wrong = "softmax_plain";
+  const KernelPortfolio found = must_be_decided(evaluator);
+  BOOST_TEST(found.kernels() == std::vector<IndividualId>{2}, boost::test_tools::per_element());
+  BOOST_TEST_REQUIRE(found.refused.contains(1));
+  BOOST_TEST(contains(found.refused.at(1), ": wrong result"), found.refused.at(1));
+  Timed again(simulation);  // which finds nothing wrong: that is known from the file
+  BOOST_TEST(must_be_decided(again).refused.contains(1));
+  BOOST_TEST(again.timed.empty());
+
+  std::filesystem::remove(log());
+  Timed best(simulation);
+  best.wrong = "softmax_fast";
+  const auto refused = decided(best);
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST(contains(refused.error().message, "the best kernel, #2, failed on "), refused.error().message);
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_that_is_found_wrong_by_the_proof_makes_another_table) {
+  search();
+  settings.shapes = settings.proof = 30;
+  Timed evaluator(simulation);
+  must_be_decided(evaluator);
+  settings.proof = 60;  // goes on with the proof
+  Timed later(simulation);
+  later.wrong = "softmax_plain";
+  later.wrong_beyond = 16.0;
+  const KernelPortfolio found = must_be_decided(later);
+  BOOST_TEST(found.kernels() == std::vector<IndividualId>{2}, boost::test_tools::per_element());
+  BOOST_TEST(figures_of(*found.over, found.over->drawn).shapes == 60U);
+  BOOST_TEST(found.over->learnt > 30U);  // with the shapes of the first proof
 }
 
 BOOST_AUTO_TEST_CASE(shapes_beyond_the_limits_are_not_drawn_or_do_not_count) {
