@@ -91,6 +91,9 @@ class PortfolioOver {
         std::ranges::count_if(shapes, [](const ShapeTimes& each) { return each.left_out.empty(); }));
   }
 
+  // What counts against the budget.
+  double elapsed() const { return seconds_since(began_) - confirming_s_; }
+
   Expected<void> know_members() {
     for (const IndividualId id : members_over(record_, portfolio_.best, settings_)) {
       const auto row = record_.individual(id);
@@ -135,7 +138,7 @@ class PortfolioOver {
         task_, ranges_, workloads_.front(), compared_numbers(variants),
         [this](const Workload& shape) { return is_usable(shape); }, seed);
     const auto& known = proving ? log_.proving() : log_.learning();
-    while (counted(known) < most && seconds_since(began_) < deadline_s) {
+    while (counted(known) < most && elapsed() < deadline_s) {
       if (known.size() > 4 * most + 40) return failure("portfolio", too_many_left_out(known));
       const auto shape = draw.next();
       if (!shape) {
@@ -149,8 +152,8 @@ class PortfolioOver {
                         1e3 * settings_.most_seconds, workloads_.front().name));
       }
       if (log_.knows(shape->name)) continue;
-      const double left = std::min(deadline_s - seconds_since(began_),
-                                   mean_spent(known) * static_cast<double>(most - counted(known)));
+      const double left =
+          std::min(deadline_s - elapsed(), mean_spent(known) * static_cast<double>(most - counted(known)));
       const std::string what = fmt::format(
           "{} on drawn shape {} of {}{}: {}", proving ? "proving" : "learning", counted(known) + 1, most,
           known.empty() ? "" : fmt::format(", about {} left", duration_text(std::ceil(left))), shape->name);
@@ -235,7 +238,9 @@ class PortfolioOver {
       const std::size_t refused = portfolio_.refused.size();
       for (const IndividualId id : choice.kernels) {
         if (id == portfolio_.best) continue;
+        const double before = elapsed();
         const auto added = confirmations_.confirm(portfolio_, id, listed_for(choice, id));
+        confirming_s_ += elapsed() - before;
         if (!added) return tl::make_unexpected(added.error());
         if (*added)
           if (auto kept = log_.add(id, portfolio_.confirmations.at(id)); !kept) return kept;
@@ -266,7 +271,7 @@ class PortfolioOver {
     for (const Workload& workload : workloads_) {
       const auto is = [&](const ShapeTimes& each) { return each.shape == workload.name; };
       if (std::ranges::any_of(log_.listed(), is)) continue;
-      if (seconds_since(began_) >= settings_.budget_s) break;
+      if (elapsed() >= settings_.budget_s) break;
       const std::string what = fmt::format("listed shape {} of {}: {}", log_.listed().size() + 1,
                                            workloads_.size(), workload.name);
       tell_(what);
@@ -325,6 +330,7 @@ class PortfolioOver {
   DomainLog log_;
   KernelPortfolio portfolio_;
   const Clock::time_point began_ = Clock::now();
+  double confirming_s_ = 0.0;
 };
 
 }  // namespace

@@ -89,9 +89,10 @@ BOOST_FIXTURE_TEST_SUITE(portfolio_over, Desk)
 
 BOOST_AUTO_TEST_CASE(a_table_is_learnt_after_a_kill_and_the_bundle_dispatches_by_it) {
   search();
-  const std::vector<std::string> command{"portfolio", "own", "--over",  "R: 2048-16384, C: 512-8192 step 8",
-                                         "--shapes",  "10",  "--proof", "8",
-                                         "--budget",  "10m", "--json"};
+  const std::vector<std::string> command{"portfolio", "own", "--over",    "R: 256-4096, C: 256-4096 step 8",
+                                         "--shapes",  "10",  "--proof",   "8",
+                                         "--budget",  "10m", "--most-ms", "3000",
+                                         "--json"};
   // Killed once some shapes are measured.
   std::string words;
   for (const std::string& word : cultivar_command(command)) words += "'" + word + "' ";
@@ -131,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_table_is_learnt_after_a_kill_and_the_bundle_dispatches_by
   run({"export", "own", "--portfolio", "--out", "bundle"});
   const std::string readme = read_text(folder / "bundle/README.md"),
                     table = read_text(folder / "bundle/TABLE.md");
-  for (const char* part : {"2 kernels behind one entry", "R: 2048-16384, C: 512-8192 step 8",
+  for (const char* part : {"2 kernels behind one entry", "R: 256-4096, C: 256-4096 step 8",
                            "On 8 shapes drawn after the table was fitted", "On 2 listed shapes"})
     BOOST_TEST(contains(readme, part), readme);
   BOOST_TEST(contains(table, "Learnt from 10 shapes drawn in the domain"), table);
@@ -161,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_table_is_learnt_after_a_kill_and_the_bundle_dispatches_by
   const auto explained = shell(python_with_torch() + " explains.py");
   BOOST_TEST(contains(explained.out, "kernel 1 by the rule '"), explained.out + explained.err);
   BOOST_TEST(contains(explained.out,
-                      "', learnt from 10 shapes drawn in the domain R: 2048-16384, C: 512-8192 step 8; "
+                      "', learnt from 10 shapes drawn in the domain R: 256-4096, C: 256-4096 step 8; "
                       "on 8 drawn later it took "),
              explained.out);
   BOOST_TEST(contains(explained.out, " (these sizes are in it), "), explained.out);
