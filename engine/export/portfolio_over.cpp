@@ -146,7 +146,7 @@ class PortfolioOver {
         return failure(
             "portfolio",
             fmt::format("--over: of {} shapes drawn in \"{}\" none is allowed by the task, claimed by "
-                        "a kernel, below {:.3g} GiB and {:.3g} ms: name dimensions that belong "
+                        "a kernel, below {:.3g} GiB and {:.6g} ms: name dimensions that belong "
                         "together (what is not named is as in {}), or allow more",
                         DomainDraw::kAttempts, settings_.domain, settings_.most_bytes / 1073741824.0,
                         1e3 * settings_.most_seconds, workloads_.front().name));

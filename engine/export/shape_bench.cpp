@@ -104,7 +104,7 @@ void ShapeBench::take(const Evaluation& found, const std::vector<Side>& sides, S
   double fastest = first;
   for (const auto& [id, seconds] : times.kernels) fastest = std::min(fastest, seconds);
   if (fastest > most_seconds_)
-    times.left_out = fmt::format("a call takes more than {:.3g} ms", 1e3 * most_seconds_);
+    times.left_out = fmt::format("a call takes more than {:.6g} ms", 1e3 * most_seconds_);
 }
 
 }  // namespace cultivar

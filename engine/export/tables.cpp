@@ -214,7 +214,7 @@ std::string domain_section(const DomainDispatch& over) {
   std::string text = fmt::format(
       "## Which kernel a call goes to\n\nLearnt from {} shapes drawn in the domain `{}` (below {:.3g} GiB "
       "and "
-      "{:.3g} ms a call):\n\n",
+      "{:.6g} ms a call):\n\n",
       over.learnt, in_code(over.domain), over.most_bytes / 1073741824.0, 1e3 * over.most_seconds);
   for (const std::string& rule : rules_of(over.table, over.kernels)) text += "- " + in_a_cell(rule) + "\n";
   text += "\n" + in_a_cell(words_of(figures_of(over, over.drawn), kDrawnShapes)) + "\n\n" +
