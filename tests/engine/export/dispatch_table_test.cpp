@@ -46,8 +46,8 @@ BOOST_AUTO_TEST_CASE(a_threshold_of_one_dimension_is_found) {
   });
   const DispatchTable table = fit_table(shapes, 2, kFeatures, 0.1);
   BOOST_TEST(table.leaves().size() == 2U);
-  BOOST_TEST(table.nodes[0].test.words(true) == "C <= 512");
-  BOOST_TEST(table.nodes[0].test.words(false) == "C > 512");
+  BOOST_TEST(table.nodes[0].test.words(true) == "C <= 768");
+  BOOST_TEST(table.nodes[0].test.words(false) == "C > 768");
   BOOST_TEST(chosen(table, 7, 512) == 0U);
   BOOST_TEST(chosen(table, 7, 2000) == 1U);
   for (const TimedShape& each : shapes) BOOST_TEST(regret(table, each) == 1.0);
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(a_product_is_tested_where_it_tells_more) {
   });
   const DispatchTable table = fit_table(shapes, 2, kFeatures, 0.1);
   BOOST_TEST(table.leaves().size() == 2U);
-  BOOST_TEST(table.nodes[0].test.words(true) == "R * C <= 8192");
+  BOOST_TEST(table.nodes[0].test.words(true) == "R * C <= 12288");
 }
 
 BOOST_AUTO_TEST_CASE(what_two_tests_together_tell_is_found) {

@@ -50,15 +50,16 @@ class Timed : public SimulatedEvaluator {
     evaluation.stage = Stage::measure;
     WorkloadResult& result = evaluation.workloads.emplace_back();
     result.workload = shape.name;
-    const double own = seconds_of(request.variant.variant.manifest.name, shape);
+    const double own = slow * seconds_of(request.variant.variant.manifest.name, shape);
     result.median_us = 1e6 * own;
     for (const auto& [name, side] : request.contenders)
-      if (!is_wrong(side)) result.ratios[name] = seconds_of(side.variant.manifest.name, shape) / own;
+      if (!is_wrong(side)) result.ratios[name] = slow * seconds_of(side.variant.manifest.name, shape) / own;
     return evaluation;
   }
   std::vector<std::string> timed;
   std::string wrong = {};  // a kernel that is wrong where rows are longer than that
   double wrong_beyond = 8192.0;
+  double slow = 1.0;
   std::atomic<bool>* stop = nullptr;
   std::size_t stop_after = 0;
 };
@@ -114,7 +115,8 @@ BOOST_AUTO_TEST_CASE(a_table_is_learnt_and_proved_on_shapes_drawn_later) {
   BOOST_TEST(names.size() == evaluator.timed.size());  // no shape was drawn twice
   const DispatchFigures drawn = figures_of(over, over.drawn);
   BOOST_TEST(drawn.shapes == 40U);
-  BOOST_TEST(drawn.regret < 1.02);
+  BOOST_TEST(drawn.regret < 1.05);  // of the 40 at most four beside the threshold
+  BOOST_TEST(drawn.worst < 1.51);
   BOOST_TEST(drawn.beside == 0U);  // the run has no contenders
   BOOST_TEST(over.left_out.size() == 1U);
   BOOST_TEST(over.left_out.begin()->second >= 1U);
@@ -251,11 +253,12 @@ BOOST_AUTO_TEST_CASE(shapes_beyond_the_limits_are_not_drawn_or_do_not_count) {
 
   settings.most_bytes = 1e12;
   settings.most_seconds = 1e-4;  // the record's rate allows more than that
-  Timed slow(simulation);
-  const KernelPortfolio within = must_be_decided(slow);
+  Timed slower(simulation);
+  slower.slow = 8.0;
+  const KernelPortfolio within = must_be_decided(slower);
   BOOST_TEST(within.over->left_out.contains("a call takes more than 0.1 ms"));
   for (const ShapeTimes& each : within.over->drawn)
-    BOOST_TEST((!each.left_out.empty() || each.values.at("R") * each.values.at("C") <= 1.5e5), each.shape);
+    BOOST_TEST((!each.left_out.empty() || each.values.at("R") * each.values.at("C") <= 12'500.0), each.shape);
 }
 
 BOOST_AUTO_TEST_CASE(without_time_or_shapes_it_says_what_to_change) {
