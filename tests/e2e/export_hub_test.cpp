@@ -51,7 +51,7 @@ assert torch.allclose(model(x), expected, atol=1e-5)
 
 # The digests are of the files that were written.
 from kernels._rust import Digest, DigestAlgorithm, Metadata
-variant = folder / "build" / "torch-cpu"
+variant = folder / "build" / "torch-universal"
 Metadata.read_from_file(variant / "metadata.json").digest.validate(Digest.hash_variant(DigestAlgorithm.SHA256, variant))
 print("right")
 )";
@@ -76,9 +76,9 @@ BOOST_AUTO_TEST_CASE(an_export_is_loaded_by_the_package_kernels) {
   BOOST_TEST_REQUIRE(built.exit == 0);
   const auto written = shell(python + " bundle/pytorch/hub.py hub");
   BOOST_TEST(written.exit == 0, written.err);
-  for (const char* file :
-       {"README.md", "build/torch-cpu/__init__.py", "build/torch-cpu/metadata.json",
-        "build/torch-cpu/layers.py", "build/torch-cpu/cultivar_rms_norm.py", "build/torch-cpu/verify"})
+  for (const char* file : {"README.md", "build/torch-universal/__init__.py",
+                           "build/torch-universal/metadata.json", "build/torch-universal/layers.py",
+                           "build/torch-universal/cultivar_rms_norm.py", "build/torch-universal/verify"})
     BOOST_TEST(fs::exists(folder / "hub" / file), file);
   // Alone: what the repository needs is in it.
   BOOST_TEST(shell("rm -r bundle/build").exit == 0);
@@ -88,12 +88,12 @@ BOOST_AUTO_TEST_CASE(an_export_is_loaded_by_the_package_kernels) {
   BOOST_TEST(contains(used.out, " cultivar-rms-norm "), used.out);
   BOOST_TEST(contains(used.out, "\nright\n"), used.out);
 
-  const std::string init = read_text(folder / "hub/build/torch-cpu/__init__.py");
+  const std::string init = read_text(folder / "hub/build/torch-universal/__init__.py");
   const std::string here = "(\"Linux\", \"";
   std::string elsewhere = init;
   BOOST_TEST_REQUIRE(contains(init, here));
   elsewhere.replace(elsewhere.find(here), here.size(), "(\"Plan9\", \"");
-  write_text(folder / "hub/build/torch-cpu/__init__.py", elsewhere);
+  write_text(folder / "hub/build/torch-universal/__init__.py", elsewhere);
   const auto refused = shell("HF_HUB_OFFLINE=1 HF_HOME=$PWD/home " + python + " -B uses.py hub");
   BOOST_TEST(refused.exit == 1);
   BOOST_TEST(contains(refused.err, "ImportError: rms_norm: built for"), refused.err);
