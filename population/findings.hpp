@@ -20,7 +20,8 @@ struct Findings {
   std::optional<Stage> rejected_at = {};     // the stage of a rejection
   std::vector<double> workload_values = {};  // in the order of the search's workloads
   std::map<std::string, double> descriptors =
-      {};  // by name: what the compiler reported, for example registers
+      {};               // by name: what the compiler reported, for example registers
+  double spread = 0.0;  // of log(fitness): see spread_of in engine/store/record_writer.hpp; 0: not known
 };
 
 }  // namespace cultivar

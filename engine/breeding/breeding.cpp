@@ -110,7 +110,12 @@ std::optional<Offspring> Breeding::breed(const AskingLimits& room) {
             faster_descendant(brief->parents.front(), {incumbent_}, archive_) != 0 &&
             asking->drop_directions(brief->direction))
           brief = asking->plan(context, stream);
-        if (!brief || (chooses && waits_for_offspring(brief->parents.front()))) continue;
+        if (!brief) continue;
+        // While a comparison keeps the device, no offspring is judged, and waiting for one would leave the
+        // models idle for minutes.
+        const IndividualId subject = brief->parents.front();
+        const bool kept = config_.rules >= 10 && !room.proposals;
+        if (chooses && (kept ? left_behind_by(subject) != 0 : waits_for_offspring(subject))) continue;
         brief->op = op->name();
         brief->model = arm->model;
         return Asking{std::move(*brief), stream_name};
@@ -251,7 +256,28 @@ std::optional<IndividualId> Breeding::challenger() const {
 }
 
 Breeding::Rank Breeding::rank_of(IndividualId id) const {
-  return {submitted(id), archive_.fitness(id), -id};
+  const double off = config_.rules >= 10 ? error_of(id) : 0.0;
+  return {submitted(id), archive_.fitness(id) * std::exp(-off), -id};
+}
+
+double Breeding::error_of(IndividualId id) const {
+  if (const DuelResult* const duel = archive_.duel(id); duel && std::isfinite(duel->all.lower))
+    return duel->all.log_ratio - duel->all.lower;
+  const auto spread = spreads_.find(id);
+  return spread == spreads_.end() ? 0.0 : static_cast<double>(spread->second);
+}
+
+IndividualId Breeding::overtakes(IndividualId challenger) const {
+  if (waiting_.empty() || incumbent_ == 0) return 0;
+  // Between two measurements a machine may change more than during one.
+  const double least = archive_.error_of_measurements().value_or(0.0);
+  const auto log_of = [&](IndividualId id, double errors) {
+    const double fitness = archive_.fitness(id);
+    return fitness > 0.0 ? std::log(fitness) + errors * std::max(least, error_of(id)) : -HUGE_VAL;
+  };
+  const double both = std::max(log_of(challenger, 1.0), log_of(incumbent_, 1.0));
+  const IndividualId first = id_of(*waiting_.rbegin());
+  return first != challenger && log_of(first, -1.0) > both ? first : 0;
 }
 
 void Breeding::no_challenger(IndividualId id) {
@@ -350,7 +376,10 @@ std::vector<Migration> Breeding::judge(IndividualId id, Findings findings) {
   if (findings.measured) {
     ++measured_;
     strategy_->settle(id, findings, archive_);
-    if (deserves_a_duel(id)) waiting_.insert(rank_of(id));
+    if (deserves_a_duel(id)) {
+      spreads_[id] = static_cast<float>(findings.spread);
+      waiting_.insert(rank_of(id));
+    }
   }
   ++judged_;
   lessons_.push_back(static_cast<std::int32_t>(id));

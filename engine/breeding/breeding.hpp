@@ -54,11 +54,14 @@ class Breeding {
   IndividualId left_behind_by(IndividualId) const;
   // The next challenger, among measured individuals that were not compared before. First, submissions whose
   // fitness is at least 0.95 of the incumbent's; then individuals that appear faster by at least half of the
-  // gate's minimum gain; the fittest of each. Before the first incumbent, every measured individual
+  // gate's minimum gain; of each the one whose fitness is highest at the lower end of what its measurement
+  // may be off by (rules 10; before, the fittest). Before the first incumbent, every measured individual
   // qualifies. Last, those whose duel against this incumbent may go on, at most kMostParts times. nullopt
   // also until all seeds are judged.
   std::optional<IndividualId> challenger() const;
   std::size_t challengers() const { return waiting_.size() + open_duels_.size(); }  // their number
+  // During its duel: one that waits and is faster than both sides by more than their bounds. 0: none.
+  IndividualId overtakes(IndividualId challenger) const;
   // An earlier individual with the same source and values, or with the same machine code and plans.
   std::optional<IndividualId> twin_by_variant(const std::string& variant_id) const;
   std::optional<IndividualId> twin_by_machine_code(const std::string& hash) const;
@@ -173,13 +176,16 @@ class Breeding {
   };
   std::vector<Directed> directed_;  // also learned from, in order
   Directions insights_;
-  // Ordered by who is the next challenger: a submission first, then the fittest, then the oldest. There may
-  // be thousands.
+  // Ordered by who is the next challenger: a submission first, then the fittest (see challenger()), then the
+  // oldest. There may be thousands.
   using Rank = std::tuple<bool, double, IndividualId>;
   static IndividualId id_of(const Rank& rank) { return -std::get<IndividualId>(rank); }
   Rank rank_of(IndividualId) const;
+  // How far log(fitness) may be off: by its duel, or by its measurement.
+  double error_of(IndividualId) const;
   void no_challenger(IndividualId);
   std::set<Rank> waiting_;                 // possible challengers
+  std::map<IndividualId, float> spreads_;  // of the measurements of those that were ever one
   std::map<IndividualId, int> undecided_;  // against the incumbent: the parts of its duel
   std::set<Rank> open_duels_;              // those that may go on
   IndividualId incumbent_ = 0, control_ = 0, winner_ = 0;

@@ -67,6 +67,7 @@ void apply_decisions(const Record& record, Breeding& breeding, Listener& listene
         JudgeBody body = judge_body(decision.body);
         findings.device_s = body.device_s;
         findings.descriptors = std::move(body.descriptors);
+        findings.spread = body.spread;
         due = breeding.judge(id, std::move(findings));
         return;
       }

@@ -96,9 +96,10 @@ std::optional<JudgeBody> judged(Front from) {
   const auto value = [&](std::string_view name) {
     if (name == "descriptors") return members(from, descriptor);
     const auto number = from.number<double>();
-    timed = name == "device_s" && number;
-    if (timed) body.device_s = *number;
-    return timed;
+    if (!number || (name != "device_s" && name != "spread")) return false;
+    timed = timed || name == "device_s";
+    (name == "spread" ? body.spread : body.device_s) = *number;
+    return true;
   };
   return members(from, value) && from.empty() && timed ? std::optional(std::move(body)) : std::nullopt;
 }
@@ -124,8 +125,9 @@ JudgeBody judge_body(const std::string& text) {
   if (text.empty()) return {};
   if (auto usual = judged(Front(text))) return *std::move(usual);
   const nlohmann::json json = json_in(text);
-  JudgeBody body{json.at("device_s").get<double>(), {}};
+  JudgeBody body{json.at("device_s").get<double>(), {}, 0.0};
   body.descriptors = json.value("descriptors", body.descriptors);
+  body.spread = json.value("spread", 0.0);
   return body;
 }
 

@@ -16,6 +16,7 @@ namespace cultivar {
 struct JudgeBody {
   double device_s = 0.0;
   std::map<std::string, double> descriptors;
+  double spread = 0.0;  // absent in older records
 };
 
 // Throw std::exception for text that is no JSON, or JSON of something else.

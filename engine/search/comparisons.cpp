@@ -11,6 +11,8 @@
 
 namespace cultivar {
 
+static_assert(Breeding::kMostParts == kMostDuelParts);
+
 using nlohmann::json;
 
 Comparisons::Comparisons(const Config& config, Evaluator& evaluator, Recorder& recorder, Breeding& breeding,
@@ -98,12 +100,15 @@ void Comparisons::measure(const JobPtr& job) {
 Comparisons::Outcome Comparisons::returned(const JobPtr& job, Duel& work) {
   in_flight_ = false;
   if (work.result) {
-    const GateReport& report = *work.result;
+    GateReport& report = *work.result;
     const std::string what = report.trouble.empty() ? "" : report.trouble.front();
     // start() sends the duel again.
     if (report.host_fault &&
         faults_.met_in_duel(job->id, *report.host_fault, what) != HostFaults::Ruling::variants)
       return {};
+    const IndividualId by = duel_ ? duel_->overtaken_by : 0;
+    if (by != 0 && report.decision.verdict == Verdict::undecided)
+      report.decision.reason += fmt::format(": #{} is faster than both", by);
     decide(job->id, work.request, report);
     return {};
   }
@@ -125,8 +130,17 @@ Comparisons::Outcome Comparisons::returned(const JobPtr& job, Duel& work) {
   request.workloads = breeding_.workloads();
   set_test(job->id, request);
   request.oracle_rows = config_.evaluation.oracle_rows;
+  duel_ = {job->id, 0, std::make_shared<std::atomic<bool>>(false)};
+  request.enough = duel_->enough;
   measure(job);
+  watch_duel();
   return {};
+}
+
+void Comparisons::watch_duel() {
+  if (!in_flight_ || !duel_ || duel_->overtaken_by != 0) return;
+  duel_->overtaken_by = breeding_.overtakes(duel_->challenger);
+  if (duel_->overtaken_by != 0) *duel_->enough = true;
 }
 
 Comparisons::Outcome Comparisons::returned(const JobPtr& job, Confirm& work) {
@@ -241,7 +255,9 @@ void Comparisons::decide(IndividualId id, const GateRequest& request, const Gate
   if (!course.went_on) ledger_.next();
   count_ended();
   const IndividualId incumbent = breeding_.incumbent();
-  if (report.trouble.empty()) undecided_.ended(decision, request.options);
+  const bool overtaken = duel_ && duel_->overtaken_by != 0;
+  duel_.reset();
+  if (report.trouble.empty() && !overtaken) undecided_.ended(decision, request.options);
   const std::string advice = undecided_.advice(config_.gate.max_device_seconds, recorder_.record().folder());
   const bool new_advice = advice_.empty() && !advice.empty();
   advice_ = advice;

@@ -2,6 +2,8 @@
 // Duels against the incumbent and confirmations of their winners. Only this class promotes individuals.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +39,8 @@ class Comparisons {
   // Takes a returned job: sends a compiled one to the device, decides on the result of a measured one.
   Outcome returned(const JobPtr&, Duel&);
   Outcome returned(const JobPtr&, Confirm&);
+  // An individual was measured: ends the duel in flight if it is overtaken (Breeding::overtakes).
+  void watch_duel();
   void lost() { in_flight_ = false; }  // the job returned without a result; the comparison is due again
 
   IncumbentPace& pace() { return pace_; }
@@ -72,10 +76,15 @@ class Comparisons {
   std::vector<Compiled> libraries_;   // timed as contenders
   std::vector<Workload> everything_;  // the search's workloads and the holdout
   std::vector<Workload> holdout_;
-  bool in_flight_ = false;       // a job is in the pipeline
-  std::int64_t judged_, ended_;  // comparisons that ended since so many individuals were judged
-  UndecidedDuels undecided_;     // of this session
-  std::string advice_;           // of these
+  bool in_flight_ = false;  // a job is in the pipeline
+  struct DuelInFlight {
+    IndividualId challenger = 0, overtaken_by = 0;
+    std::shared_ptr<std::atomic<bool>> enough;
+  };
+  std::optional<DuelInFlight> duel_;  // that a worker has, or is about to get
+  std::int64_t judged_, ended_;       // comparisons that ended since so many individuals were judged
+  UndecidedDuels undecided_;          // of this session
+  std::string advice_;                // of these
   AlphaLedger ledger_;
   IncumbentPace pace_;
 };

@@ -164,8 +164,7 @@ void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std
       if (result.workload == workload.name) individual.workload_values.push_back(result.value);
 
   const std::map<std::string, double> descriptors = descriptors_of(id, evaluation);
-  const auto migrations =
-      breeding_.judge(id, findings_of(individual, evaluation.stage, descriptors, device_seconds(evaluation)));
+  const auto migrations = breeding_.judge(id, findings_of(individual, evaluation, descriptors));
   if (individual.measured) {
     ++measured_;
     unit_ = evaluation.unit;

@@ -146,6 +146,7 @@ void SearchLoop::returned(const JobPtr& job) {
                    if (!of_kernels(work)) return handle_failure(job, *job->trouble);
                    comparisons_.pace().beside(work);
                    evaluations_.returned(job, work, comparisons_.pace().medians_us());
+                   comparisons_.watch_duel();
                    if (asks_models() && breeding_.archive().state(job->id) == Member::State::measured) {
                      if (breeding_.incumbent() == 0) profiles_.measured_first(job->id);
                      profiles_.measured(job->id);
@@ -243,9 +244,13 @@ void SearchLoop::advance() {
 // Models need not wait for the device: during a comparison, which takes from seconds to minutes, further
 // questions are asked. Composing one takes some milliseconds, which one of its many runs may notice.
 void SearchLoop::ask_more() {
+  // Kernels that wait for the device, for each question that may be open: answers without results are worth
+  // less and less.
+  constexpr std::size_t kMostAhead = 8;
+  const auto most = kMostAhead * static_cast<std::size_t>(parts_.config.asking.in_flight);
   while (comparisons_.in_flight() && breeding_.ready() && budget_allows_another() &&
          !questions_.availability().cap_spent() && asked_out_at_ != results() &&
-         evaluations_.pending() < static_cast<std::size_t>(parts_.config.asking.in_flight)) {
+         evaluations_.pending() + static_cast<std::size_t>(evaluations_.in_flight()) < most) {
     std::optional<AskingLimits> room = questions_.room();
     if (!room || !room->questions || profiles_.first_due()) return;
     room->proposals = false;

@@ -26,19 +26,11 @@ double rounded_up(double seconds) {
 
 }  // namespace
 
-double needed_seconds(const Decision& decision, const GateOptions& options, double effect) {
-  constexpr double kWithoutBounds = 4.0;
-  const double gain = std::log1p(effect);
-  double factor = std::pow((decision.log_ratio - decision.lower) / (gain - std::log1p(options.min_gain)), 2);
-  for (const WorkloadRatio& w : decision.workloads)
-    factor = std::max(factor,
-                      std::pow((w.log_ratio - w.lower) / (gain - std::log1p(-options.max_workload_loss)), 2));
-  return decision.device_seconds * (std::isfinite(factor) ? factor : kWithoutBounds);
-}
-
 void UndecidedDuels::ended(const Decision& decision, const GateOptions& options) {
-  const bool by_limit =
-      decision.verdict == Verdict::undecided && decision.device_seconds >= options.max_device_seconds;
+  // Also one that ended early, since its noise would have taken far more.
+  const bool by_limit = decision.verdict == Verdict::undecided &&
+                        (decision.device_seconds >= options.max_device_seconds ||
+                         needed_seconds(decision, options, kEffect) > options.max_device_seconds);
   if (!by_limit || options.min_gain > 0.5 * kEffect) {
     needed_s_.clear();
     return;
@@ -52,7 +44,8 @@ std::string UndecidedDuels::advice(double limit_s, const std::filesystem::path& 
   const double needed = median(needed_s_);
   if (needed < kMuchMore * limit_s) return {};
   const std::string begun = fmt::format(
-      "the last {} duels ended undecided at gate.max_device_seconds ({:g} s); at their noise, an effect of "
+      "the last {} duels ended undecided within gate.max_device_seconds ({:g} s); at their noise, an effect "
+      "of "
       "{:g} % "
       "needs about {:.2g} s",
       kInARow, limit_s, 100.0 * kEffect, needed);

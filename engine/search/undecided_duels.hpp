@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/verdict/gate.hpp"
+#include "evaluators/judge/outlook.hpp"
 
 namespace cultivar {
 
@@ -21,14 +21,10 @@ class UndecidedDuels {
   std::string advice(double limit_s, const std::filesystem::path& run_folder) const;
 
   static constexpr std::size_t kInARow = 5;
-  static constexpr double kEffect = 0.05;
+  static constexpr double kEffect = kToldEffect;
 
  private:
   std::vector<double> needed_s_;  // of the newest, at most kInARow
 };
-
-// The device time in which a duel with this one's noise would decide an effect of that size: bounds narrow as
-// the root of the number of blocks. At least four times its own if it has no bounds yet.
-double needed_seconds(const Decision&, const GateOptions&, double effect);
 
 }  // namespace cultivar

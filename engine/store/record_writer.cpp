@@ -43,15 +43,27 @@ double device_seconds(const Evaluation& e) {
   return std::round(1e3 * (e.check_seconds + e.measure_seconds)) / 1e3;
 }
 
-Findings findings_of(const Individual& individual, Stage stage, std::map<std::string, double> descriptors,
-                     double device_s) {
+double spread_of(const Evaluation& e) {
+  double spread = 0.0;
+  int measured = 0;
+  for (const WorkloadResult& workload : e.workloads) {
+    if (!(workload.median_us > 0.0)) continue;
+    spread += (workload.q3_us - workload.q1_us) / workload.median_us;
+    ++measured;
+  }
+  return e.measured() && measured > 0 ? std::round(1e5 * spread / measured) / 1e5 : 0.0;
+}
+
+Findings findings_of(const Individual& individual, const Evaluation& evaluation,
+                     std::map<std::string, double> descriptors) {
   return {individual.measured,
           individual.fitness,
           individual.duplicate_of,
-          device_s,
-          individual.measured ? std::nullopt : std::optional(stage),
+          device_seconds(evaluation),
+          individual.measured ? std::nullopt : std::optional(evaluation.stage),
           individual.workload_values,
-          std::move(descriptors)};
+          std::move(descriptors),
+          spread_of(evaluation)};
 }
 
 RecordWriter::RecordWriter(RunFolder folder, RunLock lock, std::shared_ptr<SQLite::Database> database)
@@ -276,6 +288,7 @@ void Step::judge(const Individual& individual, const Evaluation& result,
   if (!result.unit.empty()) set("unit", result.unit);
   nlohmann::json body{{"device_s", device_seconds(result)}};
   if (!descriptors.empty()) body["descriptors"] = descriptors;
+  if (const double spread = spread_of(result); spread > 0.0) body["spread"] = spread;
   decide(DecisionKind::judge, individual.id, "", json_text(body));
 }
 

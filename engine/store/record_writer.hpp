@@ -35,8 +35,12 @@ struct InterventionResult;
 
 // The device time of an evaluation, as counted in the record.
 double device_seconds(const Evaluation&);
+// How far log(fitness) of one measurement may be off, as counted in the record: the distance of the quartiles
+// of its times over their median, averaged over the workloads, because a machine's speed drifts between two
+// measurements about as much as during one. 0: nothing was measured.
+double spread_of(const Evaluation&);
 // What breeding depends on; the same as recorded by Step::judge().
-Findings findings_of(const Individual&, Stage, std::map<std::string, double> descriptors, double device_s);
+Findings findings_of(const Individual&, const Evaluation&, std::map<std::string, double> descriptors);
 
 // Everything that can be recorded within one step. Valid during the call of RecordWriter::step. Throws
 // SQLite::Exception, which step() converts to an Error.

@@ -3,6 +3,7 @@
 // Uses targets only through target.hpp; runs in a device worker.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,6 +25,8 @@ struct CascadeSite {
   // Progress that must arrive before anything else happens. May be called from another thread.
   Announce announce = [](const Activity&) {};
   ContenderSettings contenders = {};
+  // Whether a duel is no longer needed; asked between its pairs.
+  std::function<bool()> enough = [] { return false; };
 };
 
 Evaluation run_cascade(const CascadeSite&, const EvaluateRequest&);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "evaluators/judge/contender_side.hpp"
+#include "evaluators/judge/outlook.hpp"
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/clock.hpp"
@@ -89,10 +90,11 @@ class Duel {
     return seconds;
   }
 
-  // With the next progress; `spent`: device time of the blocks so far.
-  void tell(std::string doing, double spent) {
+  // With the next progress; `spent`: device time of the blocks so far; `needed`: see duel_words.
+  void tell(std::string doing, double spent, double needed) {
     doing_ = std::move(doing);
     spent_ = spent;
+    needed_ = needed;
     since_ = Clock::now();
   }
 
@@ -144,10 +146,10 @@ class Duel {
     auto sample = bout.runs->time(sampled);
     if (const double now = seconds_since(start_); now > told_ + kTellEvery) {
       const double spent = spent_ + seconds_since(since_), limit = request_.options.max_device_seconds;
-      site_.progress(
-          {Stage::gate,
-           {},
-           doing_.empty() ? fmt::format("warm-up, {:.1f} s", now) : duel_words(doing_, spent, limit)});
+      site_.progress({Stage::gate,
+                      {},
+                      doing_.empty() ? fmt::format("warm-up, {:.1f} s", now)
+                                     : duel_words(doing_, spent, limit, needed_)});
       told_ = now;
     }
     if (!sample) return tl::make_unexpected(Failed{side, std::move(sample.error())});
@@ -158,7 +160,7 @@ class Duel {
   const Clock::time_point start_ = Clock::now();
   double told_ = 0.0;
   std::string doing_;  // empty: the warm-up, which the limit does not count
-  double spent_ = 0.0;
+  double spent_ = 0.0, needed_ = 0.0;
   Clock::time_point since_ = start_;
   const CascadeSite& site_;
   const GateRequest& request_;
@@ -176,8 +178,11 @@ void end_by(const Failed& failed, GateReport& report) {
 
 }  // namespace
 
-std::string duel_words(const std::string& doing, double spent_s, double limit_s) {
-  if (spent_s <= limit_s) return fmt::format("{}, {:.1f} of {:.4g} s", doing, spent_s, limit_s);
+std::string duel_words(const std::string& doing, double spent_s, double limit_s, double needed_s) {
+  const std::string noise = needed_s > 0.0 ? fmt::format("; at this noise {:g} % need about {:.2g} s",
+                                                         100.0 * kToldEffect, needed_s)
+                                           : "";
+  if (spent_s <= limit_s) return fmt::format("{}, {:.1f} of {:.4g} s{}", doing, spent_s, limit_s, noise);
   return fmt::format("{}, {:.1f} s (beyond its {:.4g} s while it can still show a gain)", doing, spent_s,
                      limit_s);
 }
@@ -204,10 +209,14 @@ GateReport run_duel(const CascadeSite& site, const GateRequest& request) {
     gate.add(block.seconds, block.device_seconds);
   };
   std::ranges::for_each(request.earlier.blocks, add);
-  while (!failed && !gate.done()) {
+  // In pairs. A decision with bounds costs milliseconds, and the first bounds are far too wide.
+  const int first_look = 2 * gate.least_blocks(), looks_every = 8;
+  DuelOutlook outlook(options);
+  bool enough = false;
+  while (!failed && !gate.done() && !enough && (request.within_limit || !outlook.hopeless())) {
     duel.tell(gate.in_batch() ? "runs in random order"
                               : fmt::format("{} of at most {} pairs", pairs, options.max_blocks),
-              spent);
+              spent, outlook.needed_s());
     const double before = seconds_since(start);
     auto seconds = duel.block(gate.next_order(), gate.in_batch());
     if (!seconds) {
@@ -216,9 +225,20 @@ GateReport run_duel(const CascadeSite& site, const GateRequest& request) {
     }
     times.blocks.push_back({std::move(*seconds), seconds_since(start) - before});
     add(times.blocks.back());
+    if (pairs >= first_look && pairs % looks_every == 0) outlook.see(gate.decision());
+    enough = site.enough();
   }
   report.decision = gate.decision();
-  if (!failed && gate.may_go_on()) report.times = std::move(times);
+  if (!failed && !gate.done()) {
+    report.decision.reason += enough ? "; the duel ended because it was no longer needed"
+                                     : fmt::format(
+                                           "; the duel ended early, because at its noise {:g} % need about "
+                                           "{:.2g} s of device time",
+                                           100.0 * kToldEffect, outlook.needed_s());
+    if (enough) report.times = std::move(times);
+  } else if (!failed && (gate.may_go_on() || worth_another_part(report.decision, options))) {
+    report.times = std::move(times);
+  }
   report.challenger_seconds = duel.medians(Side::challenger);
   report.incumbent_seconds = duel.medians(Side::incumbent);
   report.challenger_seconds.resize(names.size());

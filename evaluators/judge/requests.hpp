@@ -2,7 +2,9 @@
 // Requests from the engine to the workers and their results. Plain values; protocol.hpp defines their JSON.
 #pragma once
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -99,6 +101,9 @@ struct GateRequest {
   int oracle_rows = 24;
   DuelTimes earlier = {};     // of the duel that this one continues, with the same seed and alpha
   bool within_limit = false;  // GateOptions::within_limit
+  // Set by another thread: the duel is no longer needed and ends, undecided, after the pair that runs. Not
+  // part of the JSON.
+  std::shared_ptr<const std::atomic<bool>> enough = {};
 };
 
 struct GateReport {

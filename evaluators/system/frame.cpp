@@ -114,6 +114,10 @@ tl::expected<nlohmann::json, FrameTrouble> FrameStream::read(Clock::time_point d
   return message;
 }
 
+bool FrameStream::waiting() const {
+  return !pending_.empty() || await(input_, POLLIN, Clock::now()).has_value();
+}
+
 tl::expected<void, FrameTrouble> FrameStream::write(const nlohmann::json& message,
                                                     Clock::time_point deadline) {
   // Replace bytes that are not UTF-8 (from a compiler's message about unusual source) instead of throwing.

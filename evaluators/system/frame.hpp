@@ -35,6 +35,7 @@ class FrameStream {
   FrameStream(int input, int output) : input_(input), output_(output) {}
 
   tl::expected<nlohmann::json, FrameTrouble> read(Clock::time_point deadline);
+  bool waiting() const;  // a read would find data, or the end of the stream, at once
   tl::expected<void, FrameTrouble> write(const nlohmann::json& message, Clock::time_point deadline);
 
  private:

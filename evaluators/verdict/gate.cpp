@@ -269,7 +269,7 @@ struct Gate::State {
                          in_words(broken->ratios.centre()));
     if (verdict == Verdict::worse)
       return fmt::format("{}, {}: a gain of {:.2g} % is ruled out", measured, at_most(decision.upper), gain);
-    if (!done) return !anything() ? "nothing was measured" : measured + ", still measuring";
+    if (!done) return !anything() ? "nothing was measured" : measured + ", not decided yet";
     if (gain_shown.shown())
       return fmt::format("{}, but a loss of {:.2g} % on {} could not be ruled out in {:.3g} s of device time",
                          measured, loss, open_guard() ? open_guard()->name : "every workload",

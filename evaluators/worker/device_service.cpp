@@ -44,16 +44,17 @@ struct DeviceService::State {
   // that did not return from a contender's library is not retried here, because the contender is responsible;
   // nor with a launcher, whose scheduler may take hours to start another, while other workers are there.
   tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double deadline_s,
-                                                 double quiet_s, const Progress& progress, bool* lost) {
+                                                 double quiet_s, const Progress& progress, bool* lost,
+                                                 const WorkerLink::Enough& enough = {}) {
     if (served++ >= options.recycle_after) {
       link.stop();
       served = 1;
     }
     if (auto fit = fitting(progress); !fit) return tl::make_unexpected(fit.error());
-    auto answer = link.call(request, deadline_s, quiet_s, progress);
+    auto answer = link.call(request, deadline_s, quiet_s, progress, enough);
     if (!answer && answer.error().contender.empty() && answer.error().kind == LinkTrouble::Kind::lost) {
       *lost = true;
-      if (options.launcher.empty()) answer = link.call(request, deadline_s, quiet_s, progress);
+      if (options.launcher.empty()) answer = link.call(request, deadline_s, quiet_s, progress, enough);
     }
     if (!answer && answer.error().contender.empty() && answer.error().kind == LinkTrouble::Kind::timed_out)
       *lost = true;
@@ -246,7 +247,8 @@ Expected<GateReport> DeviceService::gate(const GateRequest& request, const Progr
   for (const Compiled* side : {&request.challenger, &request.incumbent, &request.control})
     if (side->is_library())
       deadline += 4.0 * static_cast<double>(request.workloads.size()) * state_->options.prepare_deadline_s;
-  const auto answer = state_->call(message, deadline, state_->quiet_seconds() + warm_up, progress, &lost);
+  const auto answer =
+      state_->call(message, deadline, state_->quiet_seconds() + warm_up, progress, &lost, request.enough);
   if (answer) {
     try {
       GateReport report = answer->get<GateReport>();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -216,7 +217,7 @@ tl::expected<void, LinkTrouble> WorkerLink::start(const Progress& progress) {
 }
 
 tl::expected<Json, LinkTrouble> WorkerLink::exchange(const Json& request, double deadline_s, double quiet_s,
-                                                     const Progress& progress) {
+                                                     const Progress& progress, const Enough& enough) {
   using Kind = LinkTrouble::Kind;
   const Clock::time_point deadline = deadline_in(deadline_s);
   if (const auto sent = conversation_->frames.write(request, deadline_in(kWriteSeconds)); !sent)
@@ -227,6 +228,7 @@ tl::expected<Json, LinkTrouble> WorkerLink::exchange(const Json& request, double
     t.last = last;
     return tl::make_unexpected(std::move(t));
   };
+  bool told = false;
   while (true) {
     auto message = conversation_->frames.read(std::min(deadline, deadline_in(quiet_s)));
     if (!message && message.error().kind == FrameTrouble::Kind::timed_out) {
@@ -238,6 +240,9 @@ tl::expected<Json, LinkTrouble> WorkerLink::exchange(const Json& request, double
     if (message->contains("progress")) {
       last = (*message)["progress"].get<Activity>();
       if (progress) progress(last.text);
+      // If the worker cannot be told, the next read finds out why.
+      if (enough && *enough && !std::exchange(told, true))
+        (void)conversation_->frames.write({{"request", "enough"}}, deadline_in(kWriteSeconds));
       continue;
     }
     if (message->value("last", false)) stop();
@@ -272,10 +277,10 @@ tl::expected<void, LinkTrouble> WorkerLink::greet() {
 }
 
 tl::expected<Json, LinkTrouble> WorkerLink::call(const Json& request, double deadline_s, double quiet_s,
-                                                 const Progress& progress) {
+                                                 const Progress& progress, const Enough& enough) {
   if (auto opened = open(progress); !opened) return tl::make_unexpected(opened.error());
   try {
-    return exchange(request, deadline_s, quiet_s, progress);
+    return exchange(request, deadline_s, quiet_s, progress, enough);
   } catch (const Json::exception& e) {
     return tl::make_unexpected(
         trouble(LinkTrouble::Kind::lost, fmt::format("malformed frame: {}", said_shortly(e))));

@@ -38,10 +38,12 @@ class WorkerLink {
   ~WorkerLink();
 
   using Progress = std::function<void(const std::string&)>;
+  using Enough = std::shared_ptr<const std::atomic<bool>>;  // GateRequest::enough
   // Returns the worker's reply. `quiet_s` is the longest allowed time without a message; `deadline_s` the
-  // longest allowed total time.
+  // longest allowed total time. The worker is told of `enough` after its next progress.
   tl::expected<nlohmann::json, LinkTrouble> call(const nlohmann::json& request, double deadline_s,
-                                                 double quiet_s, const Progress& progress = {});
+                                                 double quiet_s, const Progress& progress = {},
+                                                 const Enough& enough = {});
   tl::expected<void, LinkTrouble> open(
       const Progress& = {});  // starts a worker if there is none; call() does this by itself
   // Only starts a worker, waits for its hello, and stops it. For a launcher that is tried out.
@@ -56,7 +58,7 @@ class WorkerLink {
   tl::expected<void, LinkTrouble> launch();  // until the worker's hello
   tl::expected<void, LinkTrouble> start(const Progress&);
   tl::expected<nlohmann::json, LinkTrouble> exchange(const nlohmann::json& request, double deadline_s,
-                                                     double quiet_s, const Progress&);
+                                                     double quiet_s, const Progress&, const Enough& = {});
   LinkTrouble trouble(LinkTrouble::Kind, const std::string& what);
   HostFault fault_of(const ExitStatus&) const;
 

@@ -5,6 +5,8 @@
 //   -> {"request": "compile", "variant": {...}, "macros": [...], "deadline_s": 60}
 //   <- {"progress": {"stage": "measure", "contender": "", "text": "..."}}   any number; the same text, and
 //   one of a duel after another, at most once in half a second
+//   -> {"request": "enough"}   during a duel that is no longer needed: it ends after the pair that runs. It
+//   has no reply, and between requests no effect
 //   <- {"answer": {...}} or {"trouble": {"kind": "...", "doing": "...", "message": "..."}, "contender": ""}
 //
 // The contender of a trouble is the one whose library broke the device; empty if none did.
@@ -24,7 +26,7 @@
 
 namespace cultivar {
 
-inline constexpr int protocol_version = 6;
+inline constexpr int protocol_version = 7;
 
 // {"cultivar": version, "worker": name}.
 nlohmann::json hello(std::string_view worker);

@@ -63,6 +63,7 @@ class Worker {
         return 1;
       }
       if (request->is_object() && request->value("request", Json()) == "shutdown") return 0;
+      if (says_enough(*request)) continue;  // of a duel that has ended meanwhile
       Json said = answer(*request);
       const bool last = device_ && !device_->usable();
       if (last) said["last"] = true;
@@ -194,7 +195,19 @@ class Worker {
             [this](const Activity& doing) { progress(doing); },
             stock_,
             [this](const Activity& doing) { announce(doing); },
-            contenders_};
+            contenders_,
+            [this] { return enough(); }};
+  }
+
+  static bool says_enough(const Json& message) {
+    return message.is_object() && message.value("request", Json()) == "enough";
+  }
+
+  // During a duel: the engine says that it is no longer needed, or is gone.
+  bool enough() {
+    if (!frames_.waiting()) return false;
+    const auto message = frames_.read(deadline_in(kAnswerSeconds));
+    return !message || says_enough(*message);
   }
 
   // Another step is told at once, since it may be long. A duel's texts are counts, which change often.

@@ -24,7 +24,10 @@ class AnthropicReader : public AnswerReader {
 
   std::optional<ChatError> event(const SseEvent& event, const json& data) override {
     take_usage(data);
-    if (const auto message = data.find("message"); message != data.end()) take_message(*message);
+    if (const auto message = data.find("message"); message != data.end()) {
+      take_usage(*message);
+      take_names(*message);
+    }
     const std::string type = type_of(event, data);
     if (type == "content_block_start") {
       last_ = index_of(data, "index", last_ + 1);
@@ -49,7 +52,7 @@ class AnthropicReader : public AnswerReader {
     take_usage(body);
     if (text_of(body, "type") == "error" || body.contains("error"))
       return error_of_object(body.value("error", json()));
-    take_message(body);
+    take_names(body);
     for (const json& block : body.at("content")) {
       tell(text_of(block, "type") == "thinking" ? ChatDelta::Kind::reasoning : ChatDelta::Kind::text,
            text_of(block, "thinking") + text_of(block, "text"));
@@ -80,8 +83,7 @@ class AnthropicReader : public AnswerReader {
     if (!carried.empty()) answer.carried = {{"anthropic", std::move(carried)}};
   }
 
-  void take_message(const json& message) {
-    take_usage(message);
+  void take_names(const json& message) {
     answer_.model = text_of(message, "model");
     answer_.request_id = text_of(message, "id");
   }
@@ -103,13 +105,18 @@ class AnthropicReader : public AnswerReader {
     usage_ = usage;
   }
 
-  // It may come again, or after the deltas: what has arrived stays.
+  // It may come again, or after the deltas: what has arrived stays. Throws before it takes anything of a
+  // block whose fields are no text, so that such an event after the end of an answer cannot spoil it.
   void begin_block(const json& begun) {
     if (!begun.is_object()) return;
+    for (const char* key : {"type", "text", "thinking", "signature", "id", "name"})
+      if (const auto field = begun.find(key);
+          field != begun.end() && !(field->is_null() && key != std::string_view("type")))
+        (void)field->get_ref<const std::string&>();
     json& block = blocks_[last_];
     if (block.is_null()) tell(ChatDelta::Kind::text, text_of(begun, "text"));
     for (const auto& [key, value] : begun.items())
-      if (!block.contains(key)) block[key] = value;
+      if (!value.is_null() && !block.contains(key)) block[key] = value;
   }
 
   // The beginning of the block may be missing.

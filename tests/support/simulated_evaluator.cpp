@@ -138,8 +138,9 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int device, const EvaluateRequ
     for (int i = 0; i < simulation_.samples; ++i)
       result.samples.emplace_back().seconds = 1e-3 / evaluation.fitness * (1.0 + 0.01 * uniform(stream));
     result.median_us = 1e3 / evaluation.fitness;
-    result.q1_us = result.median_us * 0.99;
-    result.q3_us = result.median_us * 1.01;
+    const double off = simulation_.spread_of ? simulation_.spread_of(variant) / 2.0 : 0.01;
+    result.q1_us = result.median_us * (1.0 - off);
+    result.q3_us = result.median_us * (1.0 + off);
     result.value = evaluation.fitness;
     result.unit = evaluation.unit;
     for (const auto& [name, contender] : request.contenders) result.ratios[name] = evaluation.fitness / 5.0;
@@ -173,7 +174,8 @@ Expected<GateReport> SimulatedEvaluator::gate(int device, const GateRequest& req
   DuelTimes times = request.earlier;
   for (const DuelTimes::Block& block : times.blocks) gate.add(block.seconds, block.device_seconds);
   for (std::size_t i = 0; i < times.blocks.size(); ++i) (void)uniform(stream);  // other noise
-  while (!gate.done()) {
+  const auto enough = [&] { return request.enough && *request.enough; };
+  while (!gate.done() && !enough()) {
     std::vector<double> seconds;
     for (const Slot& slot : gate.next_order())
       seconds.push_back(1e-3 / speeds[static_cast<int>(slot.side)] *
@@ -181,10 +183,11 @@ Expected<GateReport> SimulatedEvaluator::gate(int device, const GateRequest& req
                                  (uniform(stream) + uniform(stream) + uniform(stream) - 1.5)));
     gate.add(seconds, 0.01);
     times.blocks.push_back({seconds, 0.01});
+    if (simulation_.on_block) simulation_.on_block(request, static_cast<int>(times.blocks.size()));
   }
   GateReport report;
   report.decision = gate.decision();
-  if (gate.may_go_on()) report.times = std::move(times);
+  if (gate.may_go_on() || !gate.done()) report.times = std::move(times);
   return report;
 }
 

@@ -36,6 +36,8 @@ struct Simulation {
   // A fault of the host, by the stage up to which it is asked for; Stage::gate: in a duel. If set.
   std::function<std::optional<HostFault>(const Variant&, Stage stop_after)> host_fault;
   std::function<std::optional<HostFault>(const Variant&)> compile_fault;  // the same for compilers
+  std::function<double(const Variant&)> spread_of;  // of an evaluation: its quartiles' distance, if set
+  std::function<void(const GateRequest&, int blocks)> on_block;  // after each block of a duel, if set
   bool refuse_confirmation = false;
   // The rms error of a confirmed variant, as a multiple of the permitted one, if set; 0: not measured.
   std::function<double(const Variant&)> error_of;

@@ -22,11 +22,14 @@ BOOST_AUTO_TEST_CASE(what_the_record_holds_is_read_as_it_was_written) {
   BOOST_TEST(numbers_in("[]").empty());
   const std::vector<std::int64_t> ids{1, 7048, INT64_MAX};
   BOOST_TEST(whole_numbers_in(json_text(ids)) == ids);
-  const JudgeBody body = judge_body(R"({"descriptors":{"launches":1.0,"registers":168.0},"device_s":2.5})");
+  const JudgeBody body =
+      judge_body(R"({"descriptors":{"launches":1.0,"registers":168.0},"device_s":2.5,"spread":0.021})");
+  BOOST_TEST(body.spread == 0.021);
   BOOST_TEST(body.device_s == 2.5);
   BOOST_TEST((body.descriptors == std::map<std::string, double>{{"launches", 1.0}, {"registers", 168.0}}));
   BOOST_TEST(judge_body(R"({"device_s":0.5})").device_s == 0.5);
-  BOOST_TEST(judge_body("").device_s == 0.0);  // of earlier versions
+  BOOST_TEST(judge_body(R"({"device_s":0.5})").spread == 0.0);  // of earlier versions
+  BOOST_TEST(judge_body("").device_s == 0.0);                   // of earlier versions
 }
 
 BOOST_AUTO_TEST_CASE(other_forms_are_read_as_any_json) {
@@ -34,7 +37,9 @@ BOOST_AUTO_TEST_CASE(other_forms_are_read_as_any_json) {
               Configuration{{"AA", std::string("x\"y")}, {"B", std::int64_t{2}}}));
   BOOST_TEST(numbers_in("[1, 2.5]") == (std::vector<double>{1.0, 2.5}));
   BOOST_TEST(whole_numbers_in("[ 3 ]") == std::vector<std::int64_t>{3});
-  const JudgeBody body = judge_body(R"({"device_s": 1, "later": [true], "descriptors": {"a": 2}})");
+  const JudgeBody body =
+      judge_body(R"({"device_s": 1, "later": [true], "descriptors": {"a": 2}, "spread": 0.5})");
+  BOOST_TEST(body.spread == 0.5);
   BOOST_TEST(body.device_s == 1.0);
   BOOST_TEST(body.descriptors.at("a") == 2.0);
 }

@@ -3,9 +3,11 @@
 // model is a local server, the device is simulated.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include <SQLiteCpp/Database.h>
 
@@ -200,6 +202,26 @@ BOOST_AUTO_TEST_CASE(models_are_asked_while_a_comparison_keeps_the_device) {
     if (decision.kind == DecisionKind::confirm) comparing = false;
   });
   BOOST_TEST(asked >= 2);
+  require_replay_agrees();
+}
+
+BOOST_AUTO_TEST_CASE(questions_about_a_slow_seed_do_not_wait_for_offspring_that_a_comparison_holds_up) {
+  std::atomic<int> asked{0}, at_the_end{0};
+  ChatServer server([&](const SeenRequest& seen) {
+    ++asked;
+    const std::string name = kernel_named_in(first_said(seen));
+    return say(renaming(name, "softmax_fast_" + std::to_string(seen.number)));
+  });
+  Simulation simulation;
+  simulation.quiet = true;
+  simulation.is_late = [&](const Variant&, Stage stop_after) {  // the first confirmation takes until then
+    if (stop_after != Stage::confirm || at_the_end != 0) return false;
+    for (int i = 0; i < 3000 && asked < 6; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    at_the_end = asked.load();
+    return false;
+  };
+  begin(with_model(server.url(), "{mutate: 1}", {"budget.evaluations=8", "asking.in_flight=2"}), simulation);
+  BOOST_TEST(at_the_end == 6);  // all that the budget allows beside two seeds
   require_replay_agrees();
 }
 

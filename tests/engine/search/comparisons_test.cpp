@@ -7,11 +7,13 @@
 #include <fmt/format.h>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <thread>
 
 #include "engine/history/rebuild.hpp"
 #include "engine/store/record_kernels.hpp"
 #include "engine/store/standings.hpp"
 #include "engine/store/summary.hpp"
+#include "support/contains.hpp"
 #include "support/search_parts.hpp"
 
 using namespace cultivar;
@@ -34,6 +36,7 @@ struct Parts : SearchParts {
       std::visit(Overloaded{[&](Evaluate& work) {
                               comparisons.pace().beside(work);
                               evaluations.returned(job, work, comparisons.pace().medians_us());
+                              comparisons.watch_duel();
                             },
                             [&](Pace& work) { comparisons.pace().returned(job, work); },
                             [&](Duel& work) { outcome = comparisons.returned(job, work); },
@@ -46,14 +49,18 @@ struct Parts : SearchParts {
     comparisons.start();
     work();
   }
-  IndividualId add(const std::string& name) {
+  IndividualId add(const std::string& name, const Configuration& knobs = {}) {
+    const IndividualId id = begin(name, knobs);
+    work();
+    return id;
+  }
+  IndividualId begin(const std::string& name, const Configuration& knobs) {
     const std::string source = softmax_source(name);
-    NewProposal bred{{source, {}, {}}, sources.variant(source), "stream"};
+    NewProposal bred{{source, knobs, {}}, sources.variant(source, knobs), "stream"};
     bred.proposal.descent.parents = {1};
     bred.proposal.descent.op = "tune";
     const IndividualId id = proposals.bred(bred, std::nullopt);
     evaluations.start(id, bred.variant);
-    work();
     return id;
   }
 
@@ -93,6 +100,74 @@ BOOST_AUTO_TEST_CASE(whoever_is_faster_wins_a_duel_at_its_share_of_alpha_and_is_
   parts.compare();
   BOOST_TEST(parts.outcome.promoted == better);
   BOOST_TEST(parts.events("promoted").size() == 2U);
+}
+
+// Until it is no longer needed, or for half a minute.
+void wait_in_fourth_block(const GateRequest& request, int blocks) {
+  for (int i = 0; blocks == 4 && i < 3000 && !*request.enough; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+BOOST_AUTO_TEST_CASE(a_duel_whose_sides_are_overtaken_ends_and_the_faster_kernel_is_compared_first) {
+  Simulation simulation;
+  simulation.noise = 0.0;
+  simulation.device_workers = 2;
+  simulation.on_block = wait_in_fourth_block;
+  Parts parts(simulation);
+  parts.compare();
+  const IndividualId first = parts.breeding.incumbent(), challenger = parts.add("softmax_fastest");
+  parts.comparisons.start();
+  const IndividualId faster = parts.begin("softmax_fastest", {{"LAYOUT", std::string("packed")}});
+  parts.work();
+  const auto duels = parts.writer.record().duels();
+  BOOST_REQUIRE(duels.size() == 1U);
+  BOOST_TEST(duels[0].challenger == challenger);
+  BOOST_TEST((duels[0].verdict == Verdict::undecided));
+  BOOST_TEST(duels[0].report.at("decision").at("blocks") == 4);
+  const std::string told = parts.events("duel").back().text;
+  BOOST_TEST(contains(told, fmt::format("#{} is faster than both", faster)), told);
+  BOOST_TEST(parts.breeding.challenger().value_or(0) == faster);
+  // A replay ends with the same challengers, of which the one that was left may go on.
+  Breeding again(parts.config, parts.evaluator.devices()->front().facts, parts.sources);
+  Listener nobody;
+  apply_decisions(parts.writer.record(), again, nobody);
+  BOOST_TEST(again.incumbent() == first);
+  BOOST_TEST(again.challenger().value_or(0) == faster);
+  BOOST_TEST(again.challengers() == 2U);
+  BOOST_TEST(parts.breeding.challengers() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_duel_goes_on_beside_a_kernel_that_may_be_faster_by_noise_alone) {
+  Simulation simulation;
+  simulation.noise = 0.0;
+  simulation.device_workers = 2;
+  Parts parts(simulation);
+  parts.compare();
+  const IndividualId challenger = parts.add("softmax_fastest");
+  parts.comparisons.start();
+  parts.begin("softmax_fastest_too", {});  // as fast
+  parts.work();
+  BOOST_TEST(parts.breeding.winner() == challenger);
+}
+
+BOOST_AUTO_TEST_CASE(the_challenger_whose_measurement_is_surely_high_goes_first) {
+  Simulation simulation;
+  simulation.noise = 0.0;
+  simulation.spread_of = [](const Variant& variant) {
+    return variant.manifest.name == "softmax_fastest_unsure" ? 0.3 : 0.02;
+  };
+  for (const std::string rules : {"9", "10"}) {
+    Parts parts(simulation, {"rules=" + rules});
+    parts.compare();
+    const IndividualId sure = parts.add("softmax_fast_sure", {{"THREADS", std::int64_t{2}}});
+    const IndividualId unsure = parts.add("softmax_fastest_unsure", {{"THREADS", std::int64_t{2}}});
+    const IndividualId expected = rules == "10" ? sure : unsure;
+    BOOST_TEST(parts.breeding.challenger().value_or(0) == expected, rules);
+    Breeding again(parts.config, parts.evaluator.devices()->front().facts, parts.sources);
+    Listener nobody;
+    apply_decisions(parts.writer.record(), again, nobody);
+    BOOST_TEST(again.challenger().value_or(0) == expected, rules);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_measurement_counts_at_the_pace_of_its_time_for_everybody) {

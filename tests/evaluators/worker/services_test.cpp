@@ -116,6 +116,31 @@ BOOST_AUTO_TEST_CASE(the_gate_runs_its_blocks_and_every_side_of_them) {
   BOOST_TEST(report->incumbent_seconds[0] > 0.0);
 }
 
+BOOST_AUTO_TEST_CASE(a_duel_that_is_no_longer_needed_ends_with_its_times_and_can_go_on) {
+  GateRequest request;
+  request.challenger = request.incumbent = request.control =
+      softmax().request(kSlow, rows_and_columns(2048, 1024)).variant;
+  request.workloads = {rows_and_columns(2048, 1024)};
+  request.options.min_gain = 0.0;  // a gain of 0 is never ruled out
+  request.options.max_device_seconds = 600.0;
+  request.seed = 7;
+  request.enough = std::make_shared<std::atomic<bool>>(true);
+  const auto report = softmax().device.gate(request);
+  BOOST_REQUIRE_MESSAGE(report, words(report));
+  BOOST_TEST((report->decision.verdict == Verdict::undecided));
+  BOOST_TEST(report->decision.reason.find("no longer needed") != std::string::npos, report->decision.reason);
+  BOOST_REQUIRE(!report->times.blocks.empty());
+  BOOST_TEST(report->decision.device_seconds < 300.0);
+  request.earlier = report->times;
+  request.enough.reset();
+  request.options.max_device_seconds = report->decision.device_seconds + 0.5;
+  const auto more = softmax().device.gate(request);
+  BOOST_REQUIRE_MESSAGE(more, words(more));
+  BOOST_TEST(more->trouble.empty());
+  BOOST_TEST(more->decision.blocks + more->decision.batches >
+             report->decision.blocks + report->decision.batches);
+}
+
 BOOST_AUTO_TEST_CASE(a_challenger_that_cheats_in_the_duel_is_worse) {
   GateRequest request;
   const Workload w = rows_and_columns(8192, 1024);

@@ -99,6 +99,15 @@ BOOST_AUTO_TEST_CASE(an_answer_that_is_complete_is_not_taken_back) {
              "whole");
 }
 
+BOOST_AUTO_TEST_CASE(a_block_that_begins_after_the_end_does_not_spoil_the_answer) {
+  const std::string sent = anthropic_events("whole", kUsage);
+  for (const json& block : {json{{"type", 5}, {"thinking", ""}}, json{{"type", "thinking"}, {"thinking", 3}},
+                            json{{"type", "text"}, {"text", {1, "a"}}}}) {
+    const json late{{"type", "content_block_start"}, {"index", 7}, {"content_block", block}};
+    BOOST_TEST(answer_to("anthropic", event_stream(sent + data(late))).text == "whole");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_came_as_reasoning_alone_is_read_as_the_answer) {
   const ChatAnswer answer =
       answer_to("openai", event_stream(data(choice({{"reasoning_content", "the kernel"}})) +

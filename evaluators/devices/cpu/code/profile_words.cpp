@@ -87,10 +87,12 @@ Found moved_bytes(const Profile& p) {
   const bool streamed = t.streamed_us > 0.0 && p.resources.contains("streamed_stores");
   const double share = (streamed ? t.streamed_us : t.both_us) / p.median_us;
   constexpr double kNear = 0.5;
+  // A busy machine may have let none of the runs of one of them count.
+  const auto taking = [](double us) { return us > 0.0 ? time_words(us) : std::string("an unknown time"); };
   std::string words = fmt::format(
       "loading its inputs ({:.3g} MB) takes {} here with nothing else to do, storing its outputs "
       "({:.3g} MB) {}, and both {}{}: {:.0f} % of its time",
-      t.read_bytes * 1e-6, time_words(t.loads_us), t.written_bytes * 1e-6, time_words(t.stores_us),
+      t.read_bytes * 1e-6, taking(t.loads_us), t.written_bytes * 1e-6, taking(t.stores_us),
       time_words(streamed ? t.streamed_us : t.both_us),
       streamed ? " with stores that bypass the caches, as this kernel has them" : "", 100.0 * share);
   if (t.streamed_us > 0.0 && !streamed)
