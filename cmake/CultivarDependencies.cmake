@@ -19,3 +19,7 @@ find_library(SQLITECPP_LIBRARY SQLiteCpp REQUIRED)
 if(NOT TARGET yaml-cpp::yaml-cpp)  # yaml-cpp 0.7 exports the plain name only
   add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
 endif()
+
+# OpenCL is optional: without its headers (opencl-headers, ocl-icd-opencl-dev) the target opencl says what is missing.
+find_package(OpenCL QUIET)
+set(CULTIVAR_OPENCL ${OpenCL_FOUND})

@@ -9,13 +9,16 @@ namespace cultivar {
 // The rows, each in the file traits.cpp of its folder.
 Target cpu_target();
 Target cuda_target();
+Target opencl_target();
 Language cpp_language();
 Language cuda_cpp_language();
+Language opencl_c_language();
 
 std::span<const Target> targets() {
   static const Target all[] = {
       cpu_target(),
       cuda_target(),
+      opencl_target(),
   };
   return all;
 }
@@ -24,6 +27,7 @@ std::span<const Language> languages() {
   static const Language all[] = {
       cpp_language(),
       cuda_cpp_language(),
+      opencl_c_language(),
   };
   return all;
 }

@@ -25,11 +25,13 @@ std::string elements_of_a_row(const Task& task, const std::string& row) {
   return shape.empty() ? "1" : fmt::format("{}", fmt::join(shape, " * "));
 }
 
-std::vector<std::string> parameters(const Task& task, Language language, std::string_view own) {
+// `space`: the address space of a pointer, where the language wants one.
+std::vector<std::string> parameters(const Task& task, Language language, std::string_view own,
+                                    std::string_view space = {}) {
   const auto type_of = [&](Dtype dtype) { return language->types.at(static_cast<std::size_t>(dtype)); };
   std::vector<std::string> all;
   for (const TensorSpec& tensor : task.tensors)
-    all.push_back(fmt::format("{}{}* {}", tensor.role == Role::input ? "const " : "",
+    all.push_back(fmt::format("{}{}{}* {}", space, tensor.role == Role::input ? "const " : "",
                               tensor.dtype ? type_of(*tensor.dtype) : own, tensor.name));
   for (const Dimension& dimension : task.dimensions) all.push_back("int " + dimension.name);
   for (const Parameter& parameter : task.parameters) {
@@ -58,16 +60,18 @@ std::string seed_source(const Task& task, Language language, Target target, cons
   const auto listed = [](const std::vector<std::string>& all) {
     return fmt::format("{}", fmt::join(all, ", "));
   };
-  return render(language->frame, {{"name", name},
-                                  {"task", task.name},
-                                  {"target", name_of(target)},
-                                  {"summary", task.summary},
-                                  {"shapes", shapes},
-                                  {"arguments", listed(arguments)},
-                                  {"parameters", listed(parameters(task, language, "DTYPE"))},
-                                  {"f32_parameters", listed(parameters(task, language, "float"))},
-                                  {"rows", rows},
-                                  {"elements", elements_of_a_row(task, rows)}});
+  return render(language->frame,
+                {{"name", name},
+                 {"task", task.name},
+                 {"target", name_of(target)},
+                 {"summary", task.summary},
+                 {"shapes", shapes},
+                 {"arguments", listed(arguments)},
+                 {"parameters", listed(parameters(task, language, "DTYPE"))},
+                 {"f32_parameters", listed(parameters(task, language, "float"))},
+                 {"global_f32_parameters", listed(parameters(task, language, "float", "__global "))},
+                 {"rows", rows},
+                 {"elements", elements_of_a_row(task, rows)}});
 }
 
 }  // namespace cultivar

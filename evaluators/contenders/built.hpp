@@ -5,6 +5,7 @@
 
 namespace cultivar {
 
+extern const char* const kClblastAbsent;
 extern const char* const kCublasAbsent;
 extern const char* const kCudnnAbsent;
 extern const char* const kFlashAttention3Absent;

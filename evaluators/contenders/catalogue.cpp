@@ -53,7 +53,8 @@ std::vector<KnownContender> known_contenders(const fs::path& programs) {
   std::error_code ignored;
   std::vector<KnownContender> all;
   for (const Shipped& shipped :
-       {Shipped{"cublas", {"matmul", "linear"}, "cuda", kCublasAbsent},
+       {Shipped{"clblast", {"matmul", "transpose"}, "opencl", kClblastAbsent},
+        Shipped{"cublas", {"matmul", "linear"}, "cuda", kCublasAbsent},
         Shipped{"cudnn", {"attention_forward", "rmsnorm_backward"}, "cuda", kCudnnAbsent},
         Shipped{"flash_attention_3",
                 {"attention_forward", "attention_backward"},

@@ -7,13 +7,16 @@ namespace cultivar {
 
 Target cpu_target();
 Target cuda_target();
+Target opencl_target();
 Language cpp_language();
 Language cuda_cpp_language();
+Language opencl_c_language();
 
 std::span<const Target> targets() {
   static const Target all[] = {
       cpu_target(),
       cuda_target(),
+      opencl_target(),
       toy::toy_device(),
   };
   return all;
@@ -23,6 +26,7 @@ std::span<const Language> languages() {
   static const Language all[] = {
       cpp_language(),
       cuda_cpp_language(),
+      opencl_c_language(),
       toy::toy_language(),
   };
   return all;

@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(what_was_not_built_is_absent_with_a_reason) {
     BOOST_TEST(contains(refused(known.name, installation / "bin"),
                         "the contender '" + known.name + "' is not available: "));
   }
-  BOOST_TEST(known_contenders(installation / "bin").size() == 5U);
+  BOOST_TEST(known_contenders(installation / "bin").size() == 6U);
 }
 
 BOOST_AUTO_TEST_CASE(a_library_that_lies_beside_the_programs_is_known_by_its_name) {
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_library_that_lies_beside_the_programs_is_known_by_its_nam
              "found " + (installation / "lib/libcultivar-contender-mine.so").string());
   BOOST_TEST(refused("cudnn", installation / "bin") ==
              "found " + (installation / "lib/libcultivar-contender-cudnn.so").string());
-  BOOST_TEST(known_contenders(installation / "bin").size() == 6U);
+  BOOST_TEST(known_contenders(installation / "bin").size() == 7U);
 }
 
 BOOST_AUTO_TEST_CASE(an_installation_has_its_libraries_in_a_folder_of_their_own) {

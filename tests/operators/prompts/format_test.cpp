@@ -53,13 +53,15 @@ void require_planned(const std::string& source, const std::string& task_name, co
 BOOST_FIXTURE_TEST_SUITE(format, Format)
 
 BOOST_AUTO_TEST_CASE(it_takes_less_than_4_kib) {
-  for (const char* target : {"cpu", "cuda"}) BOOST_TEST(format_of(target).size() < 4096U, target);
+  for (const char* target : {"cpu", "cuda", "opencl"}) BOOST_TEST(format_of(target).size() < 4096U, target);
 }
 
 BOOST_AUTO_TEST_CASE(its_examples_are_manifests_that_the_parser_accepts) {
   require_planned(kernel("cpu", "extern \"C\" void softmax_rows() {}\n"), "softmax", example::cpu_facts);
   require_planned(kernel("cuda", "extern \"C\" __global__ void attention_tiles() {}\n"), "attention_forward",
                   example::cuda_facts);
+  require_planned(kernel("opencl", "__kernel void softmax_rows() {}\n"), "softmax",
+                  target_named("opencl")->stand_in_facts(2));
 }
 
 BOOST_AUTO_TEST_CASE(what_it_says_of_expressions_and_identifiers_is_so) {
@@ -68,7 +70,7 @@ BOOST_AUTO_TEST_CASE(what_it_says_of_expressions_and_identifiers_is_so) {
     BOOST_TEST(result.has_value(), text);
     return result.value_or(-1.0);
   };
-  for (const char* format : {"format_cpu", "format_cuda", "format_brief"}) {
+  for (const char* format : {"format_cpu", "format_cuda", "format_opencl", "format_brief"}) {
     const std::string& text = kit.piece(format);
     BOOST_TEST(contains(text, "`/` is not integer division"), format);
     BOOST_TEST(contains(text, "must hold on"), format);  // constraints

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process in which kernels run: it maps the tensors that it shares with its worker, makes OpenCL's
+// buffers of them, and runs the plan when it is asked to. On a processor, kernels compute in this address
+// space, so no verdict relies on it.
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "evaluators/devices/opencl/calls/cell_lock.hpp"
+#include "evaluators/devices/opencl/calls/device_copies.hpp"
+#include "evaluators/devices/opencl/calls/launches.hpp"
+#include "evaluators/devices/opencl/code/cell_layout.hpp"
+
+namespace cultivar::opencl {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kGuardBytes = std::size_t{1} << 20;  // of unmapped addresses on each side of a buffer
+
+bool send(const Reply& reply) {
+  return ::send(socket_descriptor, &reply, sizeof reply, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof reply);
+}
+
+Reply with_text(Reply::Kind kind, std::uint32_t number, const std::string& text) {
+  Reply reply{kind, number, 0.0, 0, {}};
+  std::strncpy(reply.text, text.c_str(), sizeof reply.text - 1);
+  return reply;
+}
+
+// Tells the worker the address, for its diagnostics; then the instruction faults again and ends the process.
+void on_signal(int number, siginfo_t* info, void*) {
+  Reply reply{Reply::Kind::signal,
+              static_cast<std::uint32_t>(number),
+              0.0,
+              reinterpret_cast<std::uint64_t>(info->si_addr),
+              {}};
+  (void)::send(socket_descriptor, &reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void handle_signals() {
+  struct sigaction action {};
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | static_cast<int>(SA_RESETHAND);
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) ::sigaction(number, &action, nullptr);
+}
+
+void map_region(const json& region) {
+  const auto address = region.at("address").get<std::uint64_t>();
+  const auto bytes = region.at("bytes").get<std::uint64_t>();
+  const bool input = region.at("input").get<bool>();
+  char* const start = reinterpret_cast<char*>(address);
+  void* const reserved = ::mmap(start - kGuardBytes, bytes + 2 * kGuardBytes, PROT_NONE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (reserved != start - kGuardBytes) throw std::runtime_error("the address of a buffer is already in use");
+  void* const mapped =
+      ::mmap(start, bytes, input ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+             input ? input_descriptor : arena_descriptor, region.at("offset").get<off_t>());
+  if (mapped != start)
+    throw std::runtime_error(fmt::format("a buffer cannot be mapped: {}", std::strerror(errno)));
+}
+
+class Cell {
+ public:
+  explicit Cell(const json& job) : opened_(open_first()) {
+    for (const json& each : job.at("buffers"))
+      buffers_.push_back({each.at("bytes").get<std::size_t>(), each.at("input").get<bool>(),
+                          each.at("zero").get<bool>(), nullptr});
+    load(job);
+    if (job.at("copies").get<bool>() || !is_processor(opened_.device)) {
+      std::vector<Mapped> mapped;
+      for (const json& region : job.at("regions"))
+        mapped.push_back({reinterpret_cast<std::byte*>(region.at("address").get<std::uint64_t>()),
+                          region.at("bytes").get<std::size_t>(), region.at("input").get<bool>()});
+      copies_.emplace(opened_, std::move(mapped));
+    }
+  }
+
+  Reply answer(const Request& request) {
+    Reply reply{Reply::Kind::done, request.number, 0.0, 0, {}};
+    if (request.kind == Request::Kind::lock && !copies_ && !lock_cell())
+      throw std::runtime_error("this system has no filters of system calls (seccomp)");
+    if (request.kind == Request::Kind::prepare) prepare(request);
+    if (request.kind == Request::Kind::run) {
+      reply.seconds = run();
+      if (copies_)
+        if (const std::optional<std::size_t> changed = copies_->fetch()) {
+          reply.kind = Reply::Kind::changed;
+          reply.address = *changed;
+        }
+    }
+    return reply;
+  }
+
+ private:
+  struct Buffer {
+    std::size_t bytes;
+    bool input, zero;
+    cl_mem memory;
+  };
+
+  void load(const json& job) {
+    const std::string binary = contents_of(job.at("binary").get<std::string>());
+    const auto* bytes = reinterpret_cast<const unsigned char*>(binary.data());
+    const std::size_t length = binary.size();
+    cl_int code = 0, status = 0;
+    const cl_program program =
+        clCreateProgramWithBinary(opened_.context, 1, &opened_.device, &length, &bytes, &status, &code);
+    check(code, "clCreateProgramWithBinary");
+    check(clBuildProgram(program, 1, &opened_.device, "", nullptr, nullptr), "clBuildProgram of the binary");
+    launches_ = read_launches(program, job.at("launches"));
+  }
+
+  void prepare(const Request& request) {
+    for (Buffer& buffer : buffers_)
+      if (buffer.memory != nullptr)
+        check(clReleaseMemObject(std::exchange(buffer.memory, nullptr)), "clReleaseMemObject");
+    if (copies_) copies_->begin();
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      auto* const data = reinterpret_cast<std::byte*>(request.addresses[i]);
+      if (copies_) {
+        buffers_[i].memory = copies_->place(i, data, buffers_[i].bytes);
+        continue;
+      }
+      cl_int code = 0;
+      // The tensor itself: a device that is the processor computes in this memory.
+      buffers_[i].memory = clCreateBuffer(
+          opened_.context,
+          static_cast<cl_mem_flags>(CL_MEM_USE_HOST_PTR |
+                                    (buffers_[i].input ? CL_MEM_READ_ONLY : CL_MEM_READ_WRITE)),
+          std::max<std::size_t>(buffers_[i].bytes, 1), data, &code);
+      check(code, "clCreateBuffer");
+    }
+    std::vector<cl_mem> memories;
+    for (const Buffer& buffer : buffers_) memories.push_back(buffer.memory);
+    set_arguments(launches_, memories);
+    check(clFinish(opened_.queue), "clFinish");
+  }
+
+  // Seconds from the start of the first command to the end of the last one, by the device's clock.
+  double run() {
+    std::vector<cl_event> events;
+    const auto next = [&events] { return &events.emplace_back(nullptr); };
+    events.reserve(buffers_.size() + launches_.size());
+    for (const Buffer& buffer : buffers_)
+      if (const cl_uint zero = 0; buffer.zero && buffer.bytes > 0)
+        check(clEnqueueFillBuffer(opened_.queue, buffer.memory, &zero, buffer.bytes % 4 == 0 ? 4 : 1, 0,
+                                  buffer.bytes, 0, nullptr, next()),
+              "clEnqueueFillBuffer");
+    for (const Launch& launch : launches_)
+      check(clEnqueueNDRangeKernel(opened_.queue, launch.kernel, 3, nullptr, launch.global, launch.local, 0,
+                                   nullptr, next()),
+            "clEnqueueNDRangeKernel");
+    check(clFinish(opened_.queue), "clFinish");
+    cl_ulong first = ~cl_ulong{0}, last = 0;
+    for (const cl_event event : events) {
+      cl_int status = 0;
+      cl_ulong begin = 0, end = 0;
+      check(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr),
+            "clGetEventInfo");
+      if (status < 0) throw CallFailed("a kernel", status);
+      check(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, nullptr),
+            "clGetEventProfilingInfo");
+      check(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr),
+            "clGetEventProfilingInfo");
+      first = std::min(first, begin), last = std::max(last, end);
+      clReleaseEvent(event);
+    }
+    return events.empty() || last < first ? 0.0 : 1e-9 * static_cast<double>(last - first);
+  }
+
+  Opened opened_;
+  std::vector<Buffer> buffers_;
+  std::vector<Launch> launches_;
+  std::optional<DeviceCopies> copies_;
+};
+
+}  // namespace
+
+// run JOB: returns when the worker is gone.
+int serve_cell(int argc, char** argv) {
+  if (argc != 1) return 2;
+  std::optional<Cell> cell;
+  try {
+    const json job = json::parse(argv[0]);
+    for (const json& region : job.at("regions")) map_region(region);
+    cell.emplace(job);
+  } catch (const std::exception& error) {
+    send(with_text(Reply::Kind::unusable, 0, error.what()));
+    return 4;
+  }
+  handle_signals();
+  if (!send({})) return 0;
+  Request request;
+  while (::recv(socket_descriptor, &request, sizeof request, 0) == static_cast<ssize_t>(sizeof request)) {
+    Reply reply;
+    try {
+      reply = cell->answer(request);
+    } catch (const std::exception& error) {
+      reply = with_text(Reply::Kind::refused, request.number, error.what());
+    }
+    if (!send(reply)) break;
+  }
+  ::_exit(0);  // an orderly end would wait for the driver
+}
+
+}  // namespace cultivar::opencl

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluators/devices/opencl/code/screen.hpp"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "evaluators/devices/cpu/code/clock_instructions.hpp"
+#include "evaluators/devices/cpu/code/elf_image.hpp"
+#include "evaluators/devices/cpu/code/screen.hpp"
+#include "evaluators/profile/disassembly.hpp"
+#include "evaluators/system/files.hpp"
+#include "evaluators/system/hash.hpp"
+
+namespace cultivar {
+namespace {
+
+using namespace std::string_view_literals;
+
+// Instructions that enter the operating system, with their bytes.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kSystemCalls{
+    {{"syscall"sv, "\x0f\x05"sv}, {"sysenter"sv, "\x0f\x34"sv}, {"int"sv, "\xcd\x80"sv}}};
+
+// The shared objects inside a program.
+std::vector<std::string_view> objects_in(std::string_view program) {
+  constexpr std::string_view magic =
+      "\x7f"
+      "ELF\x02\x01";
+  std::vector<std::string_view> found;
+  for (std::size_t at = program.find(magic); at != program.npos;) {
+    const std::size_t next = program.find(magic, at + magic.size());
+    found.push_back(program.substr(at, next == program.npos ? program.npos : next - at));
+    at = next;
+  }
+  return found;
+}
+
+std::string system_call_in(const ElfImage& image, const std::filesystem::path& object) {
+  for (const auto& [name, bytes] : kSystemCalls)
+    for (const ElfSection& section : image.sections) {
+      const std::string_view code(reinterpret_cast<const char*>(section.contents.data()),
+                                  section.contents.size());
+      if (!(section.flags & SHF_EXECINSTR) || code.find(bytes) == code.npos) continue;
+      const auto text = disassembled(object, {"-j", section.name});
+      if (!text) return fmt::format("{} (its bytes are in the code, and {})", name, text.error().message);
+      if (text->find(fmt::format("\t{} ", name)) != text->npos ||
+          text->find(fmt::format("\t{}\n", name)) != text->npos)
+        return std::string(name);
+    }
+  return {};
+}
+
+ScreenVerdict verdict_on(const ElfImage& image, const std::filesystem::path& object) {
+  for (const ElfSymbol& symbol : image.symbols)
+    if (!symbol.defined && (symbol.name.find("print") != std::string::npos || symbol.name.starts_with("put")))
+      return {"the kernel prints", "Remove printf: a kernel is judged by its outputs alone.\n"};
+  if (const std::string clock = clock_instruction_in(image, object); !clock.empty())
+    return {"the kernel reads a clock: " + clock,
+            "No kernel needs the time. Remove inline assembly and builtins.\n"};
+  if (const std::string call = system_call_in(image, object); !call.empty())
+    return {"the kernel calls the operating system: " + call, "Remove inline assembly.\n"};
+  return {};
+}
+
+}  // namespace
+
+OpenclCode examine_opencl_code(std::span<const std::byte> program, const std::filesystem::path& scratch) {
+  const std::string_view text(reinterpret_cast<const char*>(program.data()), program.size());
+  OpenclCode code;
+  std::vector<std::string> hashes;
+  for (const std::string_view object : objects_in(text)) {
+    const auto image = read_elf(std::as_bytes(std::span(object)));
+    if (!image) {
+      code.verdict = {"the native code is malformed: " + image.error().message,
+                      "Remove inline assembly: it can write into the linker's tables.\n"};
+      return code;
+    }
+    const std::filesystem::path file = scratch / fmt::format("object{}.so", hashes.size());
+    if (const auto written = write_atomically(file, object); !written) {
+      code.verdict = {"the native code cannot be examined: " + written.error().message, {}};
+      return code;
+    }
+    code.verdict = verdict_on(*image, file);
+    if (!code.verdict.passed()) return code;
+    for (const ElfSection& section : image->sections)
+      if (section.flags & SHF_EXECINSTR) code.text_bytes += static_cast<double>(section.bytes);
+    hashes.push_back(machine_code_hash(*image, {}));
+  }
+  if (hashes.empty()) {
+    code.hash = sha256_hex(text);
+    return code;
+  }
+  // The order is the driver's, and says nothing.
+  std::ranges::sort(hashes);
+  std::string all;
+  for (const std::string& hash : hashes) all += hash;
+  code.hash = sha256_hex(all);
+  return code;
+}
+
+}  // namespace cultivar

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluators/languages/opencl_c/compiler.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "evaluators/devices/opencl/code/opencl_program.hpp"
+#include "evaluators/devices/opencl/code/screen.hpp"
+#include "evaluators/languages/binary_cache.hpp"
+#include "evaluators/languages/compile_folder.hpp"
+#include "evaluators/languages/opencl_c/parameters.hpp"
+#include "evaluators/system/files.hpp"
+#include "evaluators/system/hash.hpp"
+#include "evaluators/system/lines.hpp"
+#include "evaluators/system/memory_limit.hpp"
+#include "evaluators/system/outside_signal.hpp"
+#include "evaluators/system/resource_limits.hpp"
+#include "evaluators/variant/source_files.hpp"
+
+namespace cultivar {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Part of the cache key: increase it whenever the screen rejects more.
+constexpr int kScreenVersion = 1;
+constexpr std::size_t kMemoryBytes = std::size_t{8} << 30;  // of addresses: LLVM maps much and uses little
+
+tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string diagnostics,
+                                    bool late = false) {
+  return tl::make_unexpected(CompileFailure{stage, std::move(reason), std::move(diagnostics), late});
+}
+tl::unexpected<CompileFailure> fail(HostFault fault, std::string diagnostics) {
+  return tl::make_unexpected(CompileFailure{
+      .reason = std::string(words_of(fault)), .diagnostics = std::move(diagnostics), .host_fault = fault});
+}
+
+// Messages name the driver's own copy of the source; "/work/tempfile_ab12.cl:3:5" becomes "variant.cl:3:5".
+std::string with_own_names(std::string_view log) {
+  std::string text;
+  for (const std::string_view line : lines_of(log)) {
+    std::string words(line);
+    for (std::size_t end = words.find(".cl:"); end != words.npos; end = words.find(".cl:", end + 4)) {
+      std::size_t begin = words.find_last_of(" \t", end);
+      begin = begin == words.npos ? 0 : begin + 1;
+      words.replace(begin, end - begin, "variant");
+      end = begin + std::string_view("variant").size();
+    }
+    text += words + "\n";
+  }
+  return text;
+}
+
+std::string first_error(const std::string& messages) {
+  std::string first;
+  for (const std::string_view line : lines_of(messages)) {
+    if (line.find("error") != line.npos || line.find("annot find symbol") != line.npos)
+      return std::string(line);
+    if (first.empty()) first = line;
+  }
+  return first.empty() ? "the compiler gave no message" : first;
+}
+
+}  // namespace
+
+std::string_view opencl_flags() {
+  return "-cl-std=CL1.2 -cl-kernel-arg-info";
+}
+
+struct OpenclCompiler::State {
+  State(OpenclCompilerOptions o, const Task& t)
+      : folder(fs::absolute(o.cache)), task(t), cache(folder, ".clbin"), program(o.program) {}
+
+  fs::path folder;
+  Task task;
+  BinaryCache cache;
+  OpenclProgram program;
+
+  std::string identity() const { return fmt::format("{} {}", program.device().identity(), opencl_flags()); }
+
+  Expected<void> write_source(const fs::path& place, std::string_view source) const {
+    const SourceFiles files = split_source(source);
+    if (auto written = write_atomically(place / "variant.cl", std::string(files.main)); !written)
+      return written;
+    for (const HeaderFile& header : files.headers)
+      if (header_name_trouble(header.name).empty())  // lint has already checked the name
+        if (auto written = write_atomically(place / header.name, header.text); !written) return written;
+    return {};
+  }
+
+  // The compiler's messages; its files lie in `place` then.
+  tl::expected<std::string, CompileFailure> run_compiler(const fs::path& place,
+                                                         const std::vector<std::string>& macros,
+                                                         double deadline_s) const {
+    const std::string inside = program.inside(place);
+    std::string options = fmt::format("{} -I {}", opencl_flags(), inside);
+    for (const std::string& macro : macros) options += " -D " + macro;
+    OpenclProgram::Start start = program.start({"compile", inside + "/variant.cl", inside, options}, place);
+    start.process.limits.insert(
+        start.process.limits.end(),
+        {{RLIMIT_AS, kMemoryBytes}, {RLIMIT_CPU, static_cast<std::size_t>(deadline_s) + 5}});
+    const std::uint64_t memory_kills = out_of_memory_kills();
+    auto child = start.spawn();
+    if (!child)
+      return fail(HostFault::worker_lost, "cannot start the OpenCL compiler: " + child.error().message);
+    if (!child->wait_or_kill(deadline_in(deadline_s)))
+      return fail(Stage::compile, fmt::format("the OpenCL compiler did not finish within {:g} s", deadline_s),
+                  "The compiler was killed. Reduce loop unrolling and the size of private arrays.\n", true);
+    const ExitStatus status = *child->poll();
+    const std::string log = with_own_names(read_file(place / "variant.log").value_or(""));
+    if (status.success()) return log;
+    if (status.code == 3) throw MissingError(child->captured());
+    if (out_of_memory_kills() > memory_kills)
+      return fail(HostFault::out_of_memory, fmt::format("The OpenCL compiler {}, by the system at {}.\n",
+                                                        status.describe(), memory_limit_in_words()));
+    if (const std::string why = why_unwritable(place); !why.empty())
+      return fail(HostFault::cache_unwritable, why);
+    if (sent_from_outside(status.signal) || sent_from_outside(status.code - 128))
+      return fail(HostFault::killed, "The OpenCL compiler was killed from outside.\n");
+    if (status.code == 1) return fail(Stage::compile, first_error(log), log);
+    return fail(Stage::compile, "the OpenCL compiler failed on this source",
+                fmt::format("It {} ({} of memory, {} of output allowed).\n{}{}", status.describe(),
+                            limit_in_words(RLIMIT_AS, kMemoryBytes),
+                            limit_in_words(RLIMIT_FSIZE, most_output_bytes), child->captured(), log));
+  }
+};
+
+OpenclCompiler::OpenclCompiler(OpenclCompilerOptions options, const Task& task)
+    : state_(std::make_unique<State>(std::move(options), task)) {
+  remove_leftovers(state_->folder / "tmp");
+}
+OpenclCompiler::~OpenclCompiler() = default;
+
+CompilerInfo OpenclCompiler::info() const {
+  return {state_->identity(), state_->program.isolation(), state_->program.weakness()};
+}
+
+tl::expected<Binary, CompileFailure> OpenclCompiler::compile(const Variant& variant,
+                                                             const std::vector<std::string>& macros,
+                                                             double deadline_s) {
+  State& s = *state_;
+  const std::string key = sha256_hex(fmt::format("{}\nscreen {}\n{}\n{}", s.identity(), kScreenVersion,
+                                                 fmt::join(macros, "\n"), variant.source));
+  if (auto cached = s.cache.find(key)) return *cached;
+  const CompileFolder folder(s.folder / "tmp");
+  const fs::path place = folder.out();
+  if (const auto written = s.write_source(place, variant.source); !written)
+    return fail(HostFault::cache_unwritable, written.error().message);
+  auto log = s.run_compiler(place, macros, deadline_s);
+  if (!log) return tl::make_unexpected(log.error());
+  const auto bytes = read_unlinked_file(place / "variant.bin", most_output_bytes);
+  const auto said = read_unlinked_file(place / "variant.json", most_output_bytes);
+  if (!bytes || !said) return fail(Stage::compile, "the OpenCL compiler wrote no program", *log);
+  if (const std::string trouble = parameter_trouble(variant.manifest, s.task, *said); !trouble.empty())
+    return fail(
+        Stage::compile, trouble,
+        trouble +
+            "\n`args` lists one argument for each parameter, in order: tensors and workspaces are __global "
+            "pointers, dimensions are int, and {value: ..., type: ...} gives another type; `local_bytes` "
+            "adds "
+            "one __local pointer at the end. (A macro replaces a parameter of the same name.)\n");
+  const OpenclCode code = examine_opencl_code(std::as_bytes(std::span(*bytes)), place);
+  if (!code.verdict.passed()) return fail(Stage::screen, code.verdict.reason, code.verdict.diagnostics);
+  Binary binary;
+  binary.macros = macros;
+  binary.machine_code = code.hash;
+  binary.log = *log;
+  if (code.text_bytes > 0) binary.resources.values = {{"text_bytes", code.text_bytes}};
+  auto stored = s.cache.store(key, place / "variant.bin", std::move(binary));
+  if (!stored) return fail(HostFault::cache_unwritable, stored.error().message);
+  return *stored;
+}
+
+}  // namespace cultivar
