@@ -337,7 +337,8 @@ BOOST_AUTO_TEST_CASE(a_plan_of_several_kernels_is_judged_by_the_longest) {
 BOOST_AUTO_TEST_CASE(rules_that_lack_their_facts_say_nothing) {
   for (const Target target : targets())
     if (target->profile != nullptr)
-      for (const Rule& rule : target->profile->rules) BOOST_TEST(!rule.apply(Profile{}).has_value(), rule.kind);
+      for (const Rule& rule : target->profile->rules)
+        BOOST_TEST(!rule.apply(Profile{}).has_value(), rule.kind);
 }
 
 BOOST_AUTO_TEST_CASE(profiles_and_reports_are_whole_as_json) {
