@@ -204,7 +204,8 @@ BOOST_AUTO_TEST_CASE(tests_and_their_library_are_left_out_until_they_are_asked_f
   BOOST_TEST(!machine.called("libboost-test-dev"));
   BOOST_TEST(machine.called("-DCULTIVAR_TESTS=OFF"));
   BOOST_TEST(machine.start({"test"}).exit == 8);
-  BOOST_TEST(machine.called("install libboost-test-dev opencl-headers ocl-icd-opencl-dev pocl-opencl-icd libclblast-dev\n"));
+  BOOST_TEST(machine.called(
+      "install libboost-test-dev opencl-headers ocl-icd-opencl-dev pocl-opencl-icd libclblast-dev\n"));
   BOOST_TEST(machine.called("-DCULTIVAR_TESTS=ON"));
   write_text(machine.calls, "");
   write_text(machine.tree / "engine/new.cpp", "y\n");

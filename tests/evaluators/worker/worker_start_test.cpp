@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // How workers are started, by a launcher or without, and what is said when that fails.
 // runs alone
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <filesystem>
 #include <thread>
 
 #include "evaluators/worker/link.hpp"
+#include "evaluators/worker/protocol.hpp"
 #include "evaluators/worker/services_fixture.hpp"
 #include "support/command.hpp"
 
@@ -15,6 +18,9 @@ using namespace cultivar::testing;
 namespace fs = std::filesystem;
 
 namespace {
+
+const std::string kHello =
+    fmt::format(R"({{"cultivar":{},"worker":"cultivar-worker-cpu"}})", protocol_version);
 
 // A folder that holds a program called cultivar-worker-cpu which is a script.
 class ScriptedWorker {
@@ -151,7 +157,7 @@ BOOST_AUTO_TEST_CASE(a_worker_of_another_version_is_refused_and_the_older_side_n
 
 // The same for a wedged GPU: the driver waits for it forever.
 BOOST_AUTO_TEST_CASE(a_worker_that_never_gets_ready_is_the_devices_trouble_and_no_candidates) {
-  const ScriptedWorker wedged(frame(R"({"cultivar":6,"worker":"cultivar-worker-cpu"})") + "sleep 30");
+  const ScriptedWorker wedged(frame(kHello) + "sleep 30");
   ServiceOptions options = wedged.options();
   options.start_deadline_s = 1.0;
   DeviceService device(options);
@@ -163,7 +169,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_never_gets_ready_is_the_devices_trouble_and_n
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_lies_about_its_answer_is_an_error_and_no_crash) {
-  const std::string hello = frame(R"({"cultivar":6,"worker":"cultivar-worker-cpu"})");
+  const std::string hello = frame(kHello);
   const std::string configured = frame(R"({"answer":{}})");
   for (const char* answer :
        {R"({"answer":{"fitness":"much"}})", R"([1,2,3])", R"({"answer":null})", R"({"trouble":5})"}) {
