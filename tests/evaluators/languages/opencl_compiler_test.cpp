@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(an_error_has_the_line_of_the_variant) {
   const CompileFailure failure =
       refused(with(kernel("honest_softmax.cl").source, "if (row >= R) return;", "if (row >= rows) return;"));
   BOOST_TEST((failure.stage == Stage::compile));
-  BOOST_TEST(contains(failure.reason, "variant.cl:14:"), failure.reason);
+  BOOST_TEST(contains(failure.reason, "variant.cl:16:"), failure.reason);
   BOOST_TEST(contains(failure.reason, "undeclared identifier 'rows'"), failure.reason);
 }
 
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(parameters_must_match_the_arguments) {
   const CompileFailure local =
       refused(with(source, "local: [16, 1, 1]", "local: [16, 1, 1]\n    local_bytes: 64"));
   BOOST_TEST(contains(local.reason, "4 arguments and local_bytes"), local.reason);
-  const CompileFailure name = refused(with(source, "__kernel void softmax", "__kernel void softmaxes"));
+  const CompileFailure name = refused(with(source, "__kernel void softmax", "void softmax"));
   BOOST_TEST(contains(name.reason, "the source defines no kernel 'softmax'"), name.reason);
 }
 

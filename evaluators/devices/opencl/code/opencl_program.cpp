@@ -117,6 +117,8 @@ OpenclProgram::Start OpenclProgram::start(const std::vector<std::string>& argume
     for (const char* card : kCards)
       if (there(card))
         flags.insert(flags.end(), {"--dev-bind", card, card, "--ro-bind", "/sys", "/sys", "--proc", "/proc"});
+    // A tool looks for its own parts beside its program (/proc/self/exe).
+    if (!tool.empty()) flags.insert(flags.end(), {"--proc", "/proc"});
     for (const std::string& variable : variables) {
       const std::size_t equals = variable.find('=');
       flags.insert(flags.end(), {"--setenv", variable.substr(0, equals), variable.substr(equals + 1)});
