@@ -13,6 +13,7 @@
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/judge/outcomes.hpp"
 #include "evaluators/judge/shrinking.hpp"
+#include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/secret.hpp"
 #include "evaluators/task/composition.hpp"

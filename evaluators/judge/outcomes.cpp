@@ -11,6 +11,7 @@
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/system/random.hpp"
+#include "evaluators/system/secret.hpp"
 #include "evaluators/variant/plan_scope.hpp"
 
 namespace cultivar {
