@@ -2,7 +2,7 @@
 name: blocks_of_eight_rows
 task: matmul
 target: cpu
-about: "Blocks of eight rows for large products, but the rest begins at a multiple of four: a condition in `let` decides."
+about: "Blocks of eight rows for large products, of which the rest is left out: a condition in `let` decides."
 requires: "dtype == f32"
 let:
   block: "M >= 512 && N >= 512 && K >= 512 ? 8 : 4"
@@ -35,5 +35,6 @@ extern "C" void matmul(const float* a, const float* b, float* c, int M, int N, i
                        int threads) {
   for (int first = thread * block; first + block <= M; first += threads * block)
     some_rows(a, b, c, first, block, N, K);
-  for (int row = M - M % 4 + thread; row < M; row += threads) some_rows(a, b, c, row, 1, N, K);
+  const int rest = block == 4 ? M - M % 4 : M;
+  for (int row = rest + thread; row < M; row += threads) some_rows(a, b, c, row, 1, N, K);
 }
