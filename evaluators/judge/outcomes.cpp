@@ -114,6 +114,7 @@ std::vector<Outcome> outcomes_beyond(const Variant& variant, const Task& task, c
 std::vector<Place> draw_outcomes(const Task& task, const Variant& variant, const Facts& here,
                                  std::span<const Workload> near, std::vector<Outcome>& unreached,
                                  std::uint64_t seed, const std::function<bool(const Place&)>& usable) {
+  if (unreached.empty()) return {};
   RandomStream stream = stream_of(seed, "outcomes", 0);
   std::vector<std::vector<Place>> found(unreached.size());
   std::size_t looks = 0, last = 0;

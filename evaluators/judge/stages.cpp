@@ -139,6 +139,7 @@ std::string values_note(const CheckValues& values, const std::string& mixture) {
 
 // "The plan was that of another machine: num_cores = 1, l2_bytes = 262144."
 std::string machine_note(const Compiled& compiled, const Facts& here, std::uint64_t machine) {
+  if (machine == 0) return {};
   std::string names;
   for (const auto& [name, value] : facts_of(compiled.variant, here, machine))
     if (here.at(name) != value) names += fmt::format("{}{} = {}", names.empty() ? "" : ", ", name, value);
