@@ -5,17 +5,17 @@
 
 namespace cultivar {
 
-tl::expected<std::unique_ptr<CpuContenderSession>, Fault> CpuContenderSession::open(
+tl::expected<std::unique_ptr<HostContenderSession>, Fault> HostContenderSession::open(
     const ContenderFile& file, const ContenderSettings& settings, const Task& task, const Workload& workload,
-    int threads) {
+    int threads, Target target) {
   const auto failed = [](Fault::Kind kind, const Error& why) {
     return tl::make_unexpected(Fault{kind, why.message});
   };
-  const auto library = ContenderLibrary::load(file.library, task, target_named("cpu"));
+  const auto library = ContenderLibrary::load(file.library, task, target);
   if (!library) return failed(Fault::Kind::load_failed, library.error());
   auto buffers = JudgedBuffers::create(contender_plan(task, workload));
   if (!buffers) return failed(Fault::Kind::launch_failed, buffers.error());
-  std::unique_ptr<CpuContenderSession> session(new CpuContenderSession(std::move(*buffers)));
+  std::unique_ptr<HostContenderSession> session(new HostContenderSession(std::move(*buffers)));
   const std::vector<void*> tensors = session->addresses();
   auto prepared = PreparedContender::prepare(
       *library, {task, workload, tensors, threads, nullptr, file.program, settings});
@@ -28,15 +28,15 @@ tl::expected<std::unique_ptr<CpuContenderSession>, Fault> CpuContenderSession::o
   return session;
 }
 
-std::vector<void*> CpuContenderSession::addresses() const {
+std::vector<void*> HostContenderSession::addresses() const {
   std::vector<void*> all;
   for (std::size_t i = 0; i < buffers_.size(); ++i) all.push_back(buffers_.arena().data(i).data());
   return all;
 }
 
-tl::expected<Sample, Fault> CpuContenderSession::run(const RunInputs& inputs,
-                                                     std::span<std::vector<std::byte>> outputs,
-                                                     const RunOptions& options) {
+tl::expected<Sample, Fault> HostContenderSession::run(const RunInputs& inputs,
+                                                      std::span<std::vector<std::byte>> outputs,
+                                                      const RunOptions& options) {
   if (dead_) return tl::make_unexpected(*dead_);
   const auto die = [this](Fault why) {
     dead_ = why;

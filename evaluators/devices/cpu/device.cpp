@@ -160,8 +160,8 @@ tl::expected<std::unique_ptr<Session>, Fault> CpuDevice::open_contender(const Co
                                                                         const ContenderSettings& settings,
                                                                         const Task& task,
                                                                         const Workload& workload) {
-  auto session =
-      CpuContenderSession::open(file, settings, task, workload, static_cast<int>(state_->cores.size()));
+  auto session = HostContenderSession::open(file, settings, task, workload,
+                                            static_cast<int>(state_->cores.size()), target_named("cpu"));
   if (!session) return tl::make_unexpected(session.error());
   return std::unique_ptr<Session>(std::move(*session));
 }

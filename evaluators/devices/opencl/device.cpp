@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <list>
 
+#include "evaluators/devices/cpu/contender_session.hpp"
 #include "evaluators/devices/cpu/device.hpp"
-#include "evaluators/devices/opencl/contender_session.hpp"
 #include "evaluators/devices/opencl/session.hpp"
 #include "evaluators/languages/binary_cache.hpp"
 #include "evaluators/profile/profile.hpp"
@@ -132,8 +132,9 @@ tl::expected<std::unique_ptr<Session>, Fault> OpenclDevice::open_contender(const
     return tl::make_unexpected(
         Fault{Fault::Kind::unsupported,
               "contender libraries are called only where OpenCL's device is the processor"});
-  auto session = OpenclContenderSession::open(file, settings, task, workload,
-                                              static_cast<int>(state_->program.device().compute_units));
+  auto session = HostContenderSession::open(file, settings, task, workload,
+                                            static_cast<int>(state_->program.device().compute_units),
+                                            target_named("opencl"));
   if (!session) return tl::make_unexpected(session.error());
   return std::unique_ptr<Session>(std::move(*session));
 }

@@ -40,7 +40,7 @@ struct Libraries {
   }
   // The result of one run: "" if it is correct.
   std::string run(const std::string& macro, const Workload& w = shape(3, 4)) {
-    auto session = CpuContenderSession::open({make(macro)}, {}, softmax(), w, 2);
+    auto session = HostContenderSession::open({make(macro)}, {}, softmax(), w, 2, target_named("cpu"));
     if (!session) return std::string(name_of(session.error().kind)) + ": " + session.error().detail;
     const std::size_t count = 12;
     std::vector<float> x(count);

@@ -46,7 +46,8 @@ struct Programs {
   }
   // "" if three runs compute the softmax of a row 0, 1, 2, 3.
   std::string run(const ContenderFile& contender, Dtype dtype = Dtype::f32) {
-    auto session = CpuContenderSession::open(contender, settings, softmax(), shape(dtype), 2);
+    auto session =
+        HostContenderSession::open(contender, settings, softmax(), shape(dtype), 2, target_named("cpu"));
     if (!session) return std::string(name_of(session.error().kind)) + ": " + session.error().detail;
     std::vector<double> values(12), got(12);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 4);
