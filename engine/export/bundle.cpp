@@ -114,6 +114,14 @@ std::string library_name(const std::string& run, const std::string& variant) {
 }
 
 // ", K up to 57344": the dimensions that outputs sum over
+// Of each tensor, the most elements that any of the kernels takes.
+std::map<std::string, std::int64_t> widest_sizes(const std::vector<BundledKernel>& kernels) {
+  std::map<std::string, std::int64_t> most;
+  for (const BundledKernel& kernel : kernels)
+    for (const auto& [tensor, count] : kernel.most_elements) most[tensor] = std::max(most[tensor], count);
+  return most;
+}
+
 std::string longest_words(const std::map<std::string, double>& longest) {
   std::string words;
   for (const auto& [dimension, most] : longest) words += fmt::format(", {} up to {:.0f}", dimension, most);
@@ -203,6 +211,7 @@ Expected<Entry> entry_of(const Task& task, const Facts& device, const std::vecto
   LauncherInput front = inputs.front();
   front.workloads = entry.workloads;
   front.folder.clear();
+  front.most_elements = widest_sizes(kernels);
   auto header = front_launcher_header(front, fronts, entry.dispatch);
   if (!header) return tl::make_unexpected(header.error());
   entry.header = std::move(*header);
@@ -239,6 +248,7 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   if (!entry) return tl::make_unexpected(entry.error());
   LauncherInput input = best.input(task, device);
   input.workloads = entry->workloads;
+  input.most_elements = widest_sizes(*kernels);
   std::vector<std::string> kernel_names;
   std::vector<VerifyShape> shapes;
   for (const BundledKernel& kernel : *kernels) {
@@ -303,8 +313,7 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
            ? "the shapes that the task and the kernel's\nmanifest (`requires`, `constraints`) accept"
            : fmt::format("shapes with these values compiled in: {}",
                          fmt::join(contents.specialisations, ", "))},
-      {"most_elements",
-       std::to_string(std::ranges::max(*kernels, {}, &BundledKernel::most_elements).most_elements)},
+      {"most_elements", words_of_sizes(input)},
       {"longest", longest_words(input.longest)},
       {"target", name_of(config.target)},
       {"library", library},

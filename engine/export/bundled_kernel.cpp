@@ -81,13 +81,6 @@ std::map<std::string, std::string> BundledKernel::files() const {
   return all;
 }
 
-std::int64_t most_elements(const Evaluation* evaluation, const Evaluation* confirmation) {
-  std::int64_t most = kUsualElements;
-  for (const Evaluation* each : {evaluation, confirmation})
-    if (each != nullptr) most = std::max(most, each->largest_elements);
-  return most;
-}
-
 Expected<BundledKernel> bundled_kernel(const Record& record, const Task& task, const Config& config,
                                        IndividualId id, const Evaluation* confirmation, std::string folder) {
   const auto row = record.individual(id);
@@ -119,8 +112,10 @@ Expected<BundledKernel> bundled_kernel(const Record& record, const Task& task, c
                        {},   {},          std::move(folder)};
   kernel.workloads = served_workloads(task, config, kernel.variant);
   const auto measured = record.evaluation(id);
-  kernel.most_elements = most_elements(measured ? &*measured : nullptr, confirmed ? &*confirmed : nullptr);
   if (kernel.workloads.empty()) return failure("export", "the variant claims no workload of the run");
+  kernel.most_elements = most_elements(
+      task, kernel.workloads.front(),
+      std::max(measured ? measured->largest_elements : 0, confirmed ? confirmed->largest_elements : 0));
   return kernel;
 }
 

@@ -24,8 +24,8 @@ struct BundledKernel {
   std::vector<Specialisation> served;
   std::string folder;  // in the bundle, with a slash at its end; empty: the bundle itself
   TargetParts parts = {};
-  std::int64_t most_elements = kUsualElements;  // of a tensor, up to which it was checked
-  std::vector<Workload> covered = {};           // of more specializations that are built in
+  std::map<std::string, std::int64_t> most_elements;  // of each tensor, up to which it was checked
+  std::vector<Workload> covered = {};                 // of more specializations that are built in
 
   IndividualId id() const { return row.individual.id; }
   // References the task, the facts and this object.
@@ -38,10 +38,6 @@ struct BundledKernel {
   // Its source and its launcher, by their paths in the bundle.
   std::map<std::string, std::string> files() const;
 };
-
-// Up to how many elements of a tensor a kernel may be called after these evaluations (null: there is none):
-// as many as they checked, or what offsets of 32 bits reach.
-std::int64_t most_elements(const Evaluation*, const Evaluation* confirmation);
 
 // `confirmation`: one that the record does not hold; may be null. Fails if the kernel was not measured or
 // failed its confirmation. Compiles nothing: `parts` is empty.

@@ -27,7 +27,7 @@ constexpr int kFewIllegal = 10, kLeastClaimed = 8;
 // Shapes at a focus are small enough for hundreds of them to take seconds.
 constexpr ShapeLimits kFocused{3e7, 0x1p22};
 // In the longest, a dimension may have as many bytes as positions beyond 16 bits need.
-constexpr ShapeLimits kLongest{2e8, 0x1.4p27};
+constexpr ShapeLimits kLongest{2e8, 0x1p28};
 // From here on a dimension may need a medium size.
 constexpr double kLargeFocus = 0x1p15;
 // How much more a shape may cost than the stress shapes, to have the macros of a specialisation.

@@ -68,6 +68,32 @@ std::vector<std::pair<std::string, double>> far_dimensions(const Task& task) {
   return growing;
 }
 
+std::string repeated_dimension(const Task& task) {
+  for (const std::string& name : task.rows) {
+    const bool usable = std::ranges::all_of(task.tensors, [&](const TensorSpec& tensor) {
+      const auto times = std::ranges::count(tensor.shape, name);
+      if (times > 1 || (times == 1 && tensor.shape.front() != name)) return false;
+      if (tensor.role == Role::input) return true;
+      return times == 1 && (!tensor.rows || std::ranges::find(*tensor.rows, name) != tensor.rows->end());
+    });
+    if (usable) return name;
+  }
+  return {};
+}
+
+std::map<std::string, std::int64_t> most_elements(const Task& task, const Workload& workload,
+                                                  std::int64_t largest) {
+  const std::string repeated = repeated_dimension(task);
+  std::map<std::string, std::int64_t> most;
+  for (const TensorSpec& tensor : task.tensors) {
+    std::int64_t& of_tensor = most[tensor.name];
+    of_tensor = kUncheckedBytes / static_cast<std::int64_t>(size_of(task.dtype(tensor, workload)));
+    if (!repeated.empty() && std::ranges::count(tensor.shape, repeated) > 0)
+      of_tensor = std::max(of_tensor, largest);
+  }
+  return most;
+}
+
 std::optional<std::pair<double, double>> amounts_of(const Task& task, const Parameter& p) {
   if (p.flag || (is_floating(p.type) && !p.optional)) return std::nullopt;
   std::set<double> all, given;

@@ -2,6 +2,7 @@
 // How far drawn shapes go from the listed ones, in each dimension and amount.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,5 +30,14 @@ std::map<std::string, double> longest_sums(const Task&);
 // Dimensions of the rows, of which every output has a row for each value, each with its greatest listed
 // value: they may grow far beyond that.
 std::vector<std::pair<std::string, double>> far_dimensions(const Task&);
+
+// The first dimension that is the outermost of every tensor that has it, and a row dimension of every output:
+// the one along which check_large repeats rows. Empty: none.
+std::string repeated_dimension(const Task&);
+
+// Of each tensor, up to how many elements a kernel was checked whose checks reached `largest` elements
+// (Evaluation::largest_elements; 0: none beyond 2^31): so many if its rows repeat there, otherwise 2^31 - 1
+// bytes, where offsets of 32 bits begin to wrap around.
+std::map<std::string, std::int64_t> most_elements(const Task&, const Workload&, std::int64_t largest);
 
 }  // namespace cultivar

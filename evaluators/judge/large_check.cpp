@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "evaluators/judge/check_shapes.hpp"
+#include "evaluators/judge/extents.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/secret.hpp"
 #include "evaluators/task/make_workload.hpp"
@@ -37,20 +38,6 @@ std::int64_t largest_elements(const Task& task, const Workload& workload) {
   for (const TensorSpec& tensor : task.tensors)
     largest = std::max(largest, elements_of(task, tensor, workload));
   return largest;
-}
-
-// The first dimension that is the outermost of every tensor that has it, and a row dimension of every output.
-std::string repeated_dimension(const Task& task) {
-  for (const std::string& name : task.rows) {
-    const bool usable = std::ranges::all_of(task.tensors, [&](const TensorSpec& tensor) {
-      const auto times = std::ranges::count(tensor.shape, name);
-      if (times > 1 || (times == 1 && tensor.shape.front() != name)) return false;
-      if (tensor.role == Role::input) return true;
-      return times == 1 && (!tensor.rows || std::ranges::find(*tensor.rows, name) != tensor.rows->end());
-    });
-    if (usable) return name;
-  }
-  return {};
 }
 
 std::optional<Workload> with(const Task& task, const Workload& like, const std::string& dimension,
@@ -188,14 +175,16 @@ std::vector<Repetition> repetitions_of(const Task& task, const LargeShape& shape
   return all;
 }
 
-LargeCheck check_large(const CascadeSite& site, const Compiled& compiled, std::uint64_t seed) {
+namespace {
+
+LargeCheck run_large(const CascadeSite& site, const Compiled& compiled, const Facts& facts,
+                     std::uint64_t seed) {
   LargeCheck result;
-  if (site.device.least_period() == 0) return result;
-  const auto shape = large_shape(site.task, site.oracle, compiled, site.device.facts(),
-                                 site.device.least_period(), kMostFlops);
+  const auto shape =
+      large_shape(site.task, site.oracle, compiled, facts, site.device.least_period(), kMostFlops);
   if (!shape) return result;
   const std::vector<Repetition> repetitions = repetitions_of(site.task, *shape);
-  const auto plan = make_plan(compiled.variant, site.task, shape->workload, site.device.facts());
+  const auto plan = make_plan(compiled.variant, site.task, shape->workload, facts);
   const Binary* const binary = compiled.binary(macros(compiled.variant, site.task, shape->workload));
   if (!plan || binary == nullptr || stored_bytes(*plan, repetitions) > kMostMemory) return result;
   bool opened = false;
@@ -229,11 +218,35 @@ LargeCheck check_large(const CascadeSite& site, const Compiled& compiled, std::u
     result.elements = shape->elements;
   } else if (opened && !wrong->late && !wrong->host_fault) {
     wrong->diagnostics +=
-        "A tensor has more elements here than 32-bit numbers count: compute offsets in 64 bits, for example "
-        "static_cast<std::ptrdiff_t>(row) * columns, or limit `requires`.\n"
+        "A tensor has more elements here than 32-bit numbers count: compute offsets, and shares of threads, "
+        "in "
+        "64 bits, for example static_cast<std::ptrdiff_t>(row) * columns, or limit `requires`.\n"
         "(Most rows lie in memory that repeats; only the last rows, which do not, were compared.)\n";
     result.wrong = std::move(wrong);
   }
+  return result;
+}
+
+}  // namespace
+
+LargeCheck check_large(const CascadeSite& site, const Compiled& compiled, std::uint64_t seed) {
+  if (site.device.least_period() == 0) return {};
+  const auto largest = compiled.variant.manifest.target->largest_machine;
+  const Facts here = site.device.facts();
+  Compiled first = compiled;
+  const bool traps = !compiled.overflow_builds.empty();
+  if (traps) first.binaries = compiled.overflow_builds;
+  LargeCheck result = run_large(site, first, largest == nullptr ? here : largest(here), seed);
+  if (result.wrong && traps)
+    result.wrong->diagnostics +=
+        "(In the build that was run an overflow of signed integers is an illegal instruction. Plans are "
+        "those of "
+        "a machine with many cores.)\n";
+  if (result.wrong || result.elements > 0 || (!traps && largest == nullptr)) return result;
+  // It was too slow, or no such shape is claimed. What only the ordinary build on this machine showed is not
+  // promised.
+  result = run_large(site, compiled, here, seed);
+  if (traps) result.elements = 0;
   return result;
 }
 

@@ -34,6 +34,7 @@ struct Compiled {
   // Of Breadth::confirming: a check build for each macro assignment, or why one of them has none.
   std::vector<Binary> check_builds = {};
   std::string no_check_build = {};
+  std::vector<Binary> overflow_builds = {};  // the same, of the first macro assignment; empty: none
 
   bool is_library() const { return !library.empty(); }
 

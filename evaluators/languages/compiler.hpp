@@ -32,6 +32,12 @@ class Compiler {  // thread-safe
                                                double /*deadline_s*/) {
     return failure("check build", "this language has none");
   }
+  // The same source once more, optimized, in which an overflow of signed integers ends the run: what a
+  // compiler makes of one may differ from build to build. Otherwise as compile_check_build.
+  virtual Expected<Binary> compile_overflow_build(const Variant&, const std::vector<std::string>& /*macros*/,
+                                                  double /*deadline_s*/) {
+    return failure("overflow build", "this language has none");
+  }
 };
 
 }  // namespace cultivar

@@ -122,6 +122,30 @@ std::string member(std::string_view type, const std::string& name, const std::st
 
 }  // namespace
 
+namespace {
+
+std::int64_t most_elements_of(const LauncherInput& input, const TensorSpec& tensor) {
+  const auto known = input.most_elements.find(tensor.name);
+  return known != input.most_elements.end()
+             ? known->second
+             : kUncheckedBytes /
+                   static_cast<std::int64_t>(size_of(input.task.dtype(tensor, input.workloads.front())));
+}
+
+}  // namespace
+
+std::string words_of_sizes(const LauncherInput& input) {
+  std::map<std::int64_t, std::vector<std::string>> tensors;
+  for (const TensorSpec& tensor : input.task.tensors)
+    tensors[most_elements_of(input, tensor)].push_back(tensor.name);
+  std::vector<std::string> words;
+  for (const auto& [most, names] : tensors)
+    words.push_back(
+        fmt::format("{} elements in {}", most,
+                    tensors.size() == 1 ? "a tensor" : fmt::format("{}", fmt::join(names, ", "))));
+  return fmt::format("{}", fmt::join(words, ", and "));
+}
+
 std::map<std::string, std::string, std::less<>> launcher_values(const LauncherInput& input) {
   return {{"task", input.task.name},
           {"class", pascal_case(input.task.name)},
@@ -140,7 +164,7 @@ std::map<std::string, std::string, std::less<>> launcher_values(const LauncherIn
           {"expressions", std::string(launchers_templates::expressions_hpp)},
           {"checks", std::string(launchers_templates::checks_hpp)},
           {"alignment", std::to_string(kTensorAlignment)},
-          {"most_elements", std::to_string(input.most_elements)}};
+          {"most_elements", words_of_sizes(input)}};
 }
 
 std::string_view pointee_of(Target target, Dtype dtype) {
@@ -269,11 +293,21 @@ Expected<std::string> requirements(const LauncherInput& input, bool on_this_devi
   }
   for (const auto& tensor : input.task.tensors)
     text += fmt::format(
-        "    if (!({0} <= {1}.0)) {2};\n", elements_of(tensor), input.most_elements,
+        "    if (!({0} <= {1}.0)) {2};\n", elements_of(tensor), most_elements_of(input, tensor),
         refused(fmt::format(
             "\"{0}: the tensor {1} would have \" + std::to_string((long long)({2})) + \" elements, but "
-            "this kernel was checked only with up to {3} in a tensor: split the call\"",
-            task, tensor.name, elements_of(tensor), input.most_elements)));
+            "this kernel was checked only with up to {3} in it: split the call\"",
+            task, tensor.name, elements_of(tensor), most_elements_of(input, tensor))));
+  for (const WorkspaceSpec& workspace : input.variant.manifest.workspace) {
+    const auto bytes = to_cpp(workspace.bytes);
+    if (!bytes) return tl::make_unexpected(bytes.error());
+    text += fmt::format(
+        "    if (!(({0}) <= {1}.0)) {2};\n", *bytes, kUncheckedBytes,
+        refused(fmt::format(
+            "\"{0}: the workspace {1} would have \" + std::to_string((long long)({2})) + \" bytes, but no "
+            "kernel is checked beyond {3}: split the call\"",
+            task, workspace.name, *bytes, kUncheckedBytes)));
+  }
   for (const auto& [dimension, most] : input.longest)
     text += fmt::format(
         "    if (!({0} <= {1:.1f})) {2};\n", variable(dimension), most,

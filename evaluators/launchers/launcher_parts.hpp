@@ -19,17 +19,15 @@ struct Specialisation {
   std::vector<std::pair<std::string, double>> condition;  // specialized dimensions, parameters and lets
 };
 
-// No kernel is checked beyond this size unless its evaluation says so: offsets of 32 bits end here.
-inline constexpr std::int64_t kUsualElements = 2147483647;
-
 struct LauncherInput {
   const Task& task;
   const Variant& variant;
   const Facts& facts;               // of the machine the kernel was tuned on
   std::vector<Workload> workloads;  // not empty, all of one dtype
   std::string folder = {};          // in the bundle, with a slash at its end: that of one kernel of several
-  std::int64_t most_elements = kUsualElements;  // of a tensor, up to which the kernel was checked
-  std::vector<Workload> covered = {};           // of more specializations that are built in
+  // Of each tensor, up to which the kernel was checked; absent: 2^31 - 1 bytes.
+  std::map<std::string, std::int64_t> most_elements = {};
+  std::vector<Workload> covered = {};  // of more specializations that are built in
   // Up to where the kernel was checked, in dimensions that outputs sum over; empty: not limited.
   std::map<std::string, double> longest = {};
 };
@@ -57,6 +55,9 @@ struct TargetParts {
 
 // A kernel's identity in the names of generated symbols and namespaces, shared by the files of a bundle.
 std::string short_identity(const Variant&);
+
+// "536870911 elements in w, and 2147614720 elements in x, y".
+std::string words_of_sizes(const LauncherInput&);
 
 // Whether the kernel claims the workload, and has a binary for it.
 bool serves(const LauncherInput&, const std::vector<Specialisation>&, const Workload&);

@@ -38,6 +38,8 @@ struct Workload;
 // What kernels of every target may rely on, what checks give them at times and no more, and what exported
 // launchers ask of callers: tensors begin at multiples of this many bytes.
 inline constexpr std::size_t kTensorAlignment = 64;
+// Tensors and workspaces that no check had larger end here, where offsets of 32 bits begin to wrap around.
+inline constexpr std::int64_t kUncheckedBytes = 2147483647;
 
 // Device facts by name, as a manifest's expressions see them.
 using Facts = Bindings;
@@ -112,6 +114,8 @@ struct TargetTraits {
   // Of these facts, those of another machine for which this one can run a plan, drawn from a seed: a kernel
   // is exported to machines with fewer cores and other caches. Null: all machines are alike.
   Facts (*another_machine)(Facts, std::uint64_t seed) = nullptr;
+  // Those of the largest machine for which this one can run a plan in a repeating session, slowly.
+  Facts (*largest_machine)(Facts) = nullptr;
   int (*device_count)() = nullptr;  // devices of this machine; 0: nothing is known
 
   // --- In a worker ---

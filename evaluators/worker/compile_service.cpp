@@ -72,11 +72,11 @@ struct CompileService::State {
     return answer;
   }
 
-  // An Error text instead of a check build.
-  tl::expected<Binary, std::string> compile_check_build(const nlohmann::json& variant,
-                                                        const std::vector<std::string>& assignment) {
+  // A build for checks: "check" or "overflow" (see Compiler), or an Error text.
+  tl::expected<Binary, std::string> compile_for_checks(const char* kind, const nlohmann::json& variant,
+                                                       const std::vector<std::string>& assignment) {
     const nlohmann::json request = {{"request", "compile"},
-                                    {"check_build", true},
+                                    {"build", kind},
                                     {"variant", variant},
                                     {"macros", assignment},
                                     {"deadline_s", options.compile_deadline_s}};
@@ -138,15 +138,19 @@ struct CompileService::State {
     // The timed workloads' assignments come first.
     std::vector<tl::expected<Binary, std::string>> checked(
         with_check_builds ? std::min(assignments.size(), kMostCheckBuilds) : 0);
+    tl::expected<Binary, std::string> overflow = tl::make_unexpected(std::string());
+    const std::size_t all = assignments.size() + checked.size() + (checked.empty() ? 0 : 1);
     const auto work = [&] {
-      for (std::size_t i = next++; i < assignments.size() + checked.size(); i = next++)
+      for (std::size_t i = next++; i < all; i = next++)
         if (i < assignments.size())
           outcomes[i] = compile_one(source, assignments[i]);
+        else if (const std::size_t c = i - assignments.size(); c < checked.size())
+          checked[c] = compile_for_checks("check", source, assignments[c]);
         else
-          checked[i - assignments.size()] = compile_check_build(source, assignments[i - assignments.size()]);
+          overflow = compile_for_checks("overflow", source, assignments[0]);
     };
     std::vector<std::future<void>> others;
-    const std::size_t rest = assignments.empty() ? 0 : assignments.size() + checked.size() - 1;
+    const std::size_t rest = assignments.empty() ? 0 : all - 1;
     for (std::size_t i = 1; i < std::min(rest, links.size()); ++i)
       others.push_back(std::async(std::launch::async, work));
     work();
@@ -166,6 +170,7 @@ struct CompileService::State {
         compiled.check_builds.push_back(std::move(*build));
       else
         compiled.no_check_build = build.error();
+    if (overflow) compiled.overflow_builds.push_back(std::move(*overflow));
     if (with_check_builds && checked.size() < assignments.size() && compiled.no_check_build.empty())
       compiled.no_check_build = fmt::format("{} of {} specialisations have no check build",
                                             assignments.size() - checked.size(), assignments.size());

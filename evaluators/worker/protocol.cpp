@@ -82,6 +82,7 @@ static void to_json(Json& j, const Compiled& c) {
          {"binaries", c.binaries},
          {"check_builds", c.check_builds},
          {"no_check_build", c.no_check_build},
+         {"overflow_builds", c.overflow_builds},
          {"compile_seconds", c.compile_seconds},
          {"drawn", c.drawn}};
 }
@@ -124,6 +125,7 @@ static Compiled compiled(const Json& j, const Task& task) {
     j.at("binaries").get_to(c.binaries);
     j.at("check_builds").get_to(c.check_builds);
     j.at("no_check_build").get_to(c.no_check_build);
+    j.at("overflow_builds").get_to(c.overflow_builds);
     j.at("compile_seconds").get_to(c.compile_seconds);
     j.at("drawn").get_to(c.drawn);
   }

@@ -26,7 +26,7 @@
 
 namespace cultivar {
 
-inline constexpr int protocol_version = 7;
+inline constexpr int protocol_version = 8;
 
 // {"cultivar": version, "worker": name}.
 nlohmann::json hello(std::string_view worker);

@@ -174,15 +174,15 @@ class Worker {
   Json compile(const Json& request) {
     const Variant variant = protocol::variant(request.at("variant"), *task_);
     Compiler& compiler = compiler_for(variant.manifest.language);
-    if (request.value("check_build", false)) {
-      const auto build =
-          compiler.compile_check_build(variant, request.at("macros").get<std::vector<std::string>>(),
-                                       request.at("deadline_s").get<double>());
+    const auto assignment = request.at("macros").get<std::vector<std::string>>();
+    const double deadline_s = request.at("deadline_s").get<double>();
+    if (const std::string kind = request.value("build", ""); !kind.empty()) {
+      const auto build = kind == "check" ? compiler.compile_check_build(variant, assignment, deadline_s)
+                                         : compiler.compile_overflow_build(variant, assignment, deadline_s);
       if (!build) return trouble(build.error());
       return {{"answer", {{"binary", *build}}}};
     }
-    const auto binary = compiler.compile(variant, request.at("macros").get<std::vector<std::string>>(),
-                                         request.at("deadline_s").get<double>());
+    const auto binary = compiler.compile(variant, assignment, deadline_s);
     if (!binary) return {{"answer", {{"failure", binary.error()}}}};
     return {{"answer", {{"binary", *binary}}}};
   }

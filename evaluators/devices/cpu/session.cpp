@@ -34,7 +34,9 @@ cell::Argument scalar(Dtype type, double value) {
   return {kinds[static_cast<std::size_t>(type)], 0, bits};
 }
 
-tl::expected<cell::Job, Fault> job_of(const Plan& plan, const std::vector<int>& cores, const Arena& arena) {
+// `untimed`: several threads may take turns on a core.
+tl::expected<cell::Job, Fault> job_of(const Plan& plan, const std::vector<int>& cores, const Arena& arena,
+                                      bool untimed) {
   if (plan.kernels.empty() || plan.kernels.size() > cell::max_kernels)
     return failed(
         fmt::format("the plan has {} kernels; it must have 1 to {}", plan.kernels.size(), cell::max_kernels));
@@ -45,7 +47,7 @@ tl::expected<cell::Job, Fault> job_of(const Plan& plan, const std::vector<int>& 
     if (plan.buffers[i].use == PlannedBuffer::Use::workspace && plan.buffers[i].zero)
       job.zeroed[job.zeroed_count++] = {static_cast<std::uint32_t>(i), plan.buffers[i].bytes};
   for (const auto& planned : plan.kernels) {
-    const std::size_t limit = std::min(cores.size(), cell::max_threads);
+    const std::size_t limit = untimed ? cell::max_threads : std::min(cores.size(), cell::max_threads);
     const std::int64_t threads = planned.launch.number("threads", 1);
     if (threads < 1 || static_cast<std::size_t>(threads) > limit)
       return failed(fmt::format(
@@ -80,7 +82,7 @@ tl::expected<cell::Job, Fault> job_of(const Plan& plan, const std::vector<int>& 
   }
   // Use the last cores first: the first core serves interrupts and, most likely, the worker.
   for (std::uint32_t i = 0; i < job.threads; ++i)
-    job.cores[i] = static_cast<std::uint32_t>(cores[cores.size() - 1 - i]);
+    job.cores[i] = static_cast<std::uint32_t>(cores[cores.size() - 1 - i % cores.size()]);
   return job;
 }
 
@@ -97,7 +99,7 @@ tl::expected<std::unique_ptr<CpuSession>, Fault> CpuSession::open(const CellOpti
   const auto deadline = deadline_in(deadline_s);
   auto buffers = JudgedBuffers::create(plan, repetitions);
   if (!buffers) return failed(buffers.error().message);
-  auto job = job_of(plan, cores, buffers->arena());
+  auto job = job_of(plan, cores, buffers->arena(), !repetitions.empty());
   if (!job) return tl::make_unexpected(job.error());
   auto cell = CellProcess::start(options, sandbox, *job, buffers->arena(), deadline);
   if (!cell) return tl::make_unexpected(cell.error());

@@ -25,6 +25,12 @@ Facts another_machine(Facts facts, std::uint64_t seed) {
   return facts;
 }
 
+// Shares of threads are products of their numbers.
+Facts largest_machine(Facts facts) {
+  facts["num_cores"] = std::max(facts["num_cores"], 128.0);
+  return facts;
+}
+
 std::unique_ptr<Device> open_device(const std::filesystem::path& cache, int number) {
   if (number != 0)
     throw MissingError("the cpu target has one device, number 0; use `cores` to set its number of cores");
@@ -53,6 +59,7 @@ Target cpu_target() {
       .reported = {"text_bytes", "stack_bytes", "constant_bytes"},
       .stand_in_facts = this_machine,
       .another_machine = another_machine,
+      .largest_machine = largest_machine,
       .open = open_device,
       .exporter = cpu_parts,
       .programs = {{"g++", "g++", "apt-get install g++"},

@@ -404,4 +404,24 @@ Expected<Binary> CpuCompiler::compile_check_build(const Variant& variant,
   return failure("check build", "it does not compile: " + trouble);
 }
 
+Expected<Binary> CpuCompiler::compile_overflow_build(const Variant& variant,
+                                                     const std::vector<std::string>& macros,
+                                                     double deadline_s) {
+  State& s = *state_;
+  const std::vector<std::string> flags{"-fsanitize=signed-integer-overflow",
+                                       "-fsanitize-undefined-trap-on-error", "-w"};
+  const std::string key =
+      sha256_hex(fmt::format("{}\noverflow build {}\n{}\n{}", s.identity, fmt::join(flags, " "),
+                             fmt::join(macros, "\n"), variant.source));
+  if (auto cached = s.cache.find(key)) return *cached;
+  Binary binary;
+  binary.macros = macros;
+  const CompileFolder folder(s.options.cache / "tmp");
+  if (auto written = State::write_source(folder.path() / "src", variant.source, {}); !written)
+    return tl::make_unexpected(written.error());
+  if (auto done = s.run_compiler(folder.path(), macros, deadline_s, binary.log, flags); !done)
+    return failure("overflow build", "it does not compile: " + done.error().reason);
+  return s.cache.store(key, folder.path() / "out" / "variant.so", std::move(binary));
+}
+
 }  // namespace cultivar

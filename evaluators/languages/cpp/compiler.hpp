@@ -31,6 +31,8 @@ class CpuCompiler : public Compiler {  // thread-safe
   // screen.hpp.
   tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
                                                double deadline_s) override;
+  Expected<Binary> compile_overflow_build(const Variant&, const std::vector<std::string>& macros,
+                                          double deadline_s) override;
   Expected<Binary> compile_check_build(const Variant&, const std::vector<std::string>& macros,
                                        double deadline_s) override;
   // Statistics of the calls so far, for tests and reports: compilations that were not cache hits.

@@ -38,6 +38,9 @@ Compiled compiled_of(const Task& task, const std::string& source) {
   auto binary = cpu_test::compiler().compile(*variant, {}, 60.0);
   BOOST_REQUIRE_MESSAGE(binary, (binary ? "" : binary.error().diagnostics));
   compiled.binaries.push_back(std::move(*binary));
+  auto overflow = cpu_test::compiler().compile_overflow_build(*variant, {}, 60.0);
+  BOOST_REQUIRE_MESSAGE(overflow, words(overflow));
+  compiled.overflow_builds.push_back(std::move(*overflow));
   return compiled;
 }
 
@@ -173,6 +176,35 @@ BOOST_AUTO_TEST_CASE(offsets_of_32_bits_are_refused_and_of_64_are_right) {
       check_large(site, compiled_of(task, rows_by("static_cast<std::ptrdiff_t>(r) * C")), 7);
   BOOST_TEST(!right.wrong.has_value(), (right.wrong ? right.wrong->reason + right.wrong->diagnostics : ""));
   if (right.elements != 0) BOOST_TEST(right.elements > kTwoTo31);
+}
+
+// Compilers may compute such an offset in 64 bits, or not.
+BOOST_AUTO_TEST_CASE(an_overflow_of_signed_integers_ends_the_run) {
+  const Task& task = cpu_test::softmax();
+  const LargeCheck wraps =
+      check_large({cpu_test::device(), task, oracle_of(task)}, compiled_of(task, rows_by("r * C")), 7);
+  BOOST_REQUIRE(wraps.wrong.has_value());
+  BOOST_TEST(contains(wraps.wrong->reason, "crashed on R"), wraps.wrong->reason);
+  BOOST_TEST(contains(wraps.wrong->diagnostics, "an overflow of signed integers is an illegal instruction"),
+             wraps.wrong->diagnostics);
+}
+
+// Right with the two threads of a small machine.
+BOOST_AUTO_TEST_CASE(shares_of_many_threads_are_computed_too) {
+  std::string source = rows_by("static_cast<std::ptrdiff_t>(r) * C");
+  const std::string loop = "for (int r = R - 1 - thread; r >= 0; r -= threads) {";
+  const std::size_t at = source.find(loop);
+  BOOST_REQUIRE(at != std::string::npos);
+  source.replace(at, loop.size(),
+                 "const int eighths = R * (C / 8);\n"
+                 "  const int last = static_cast<int>(thread + 1 == threads ? R : eighths * (thread + 1) / "
+                 "threads / (C / 8));\n"
+                 "  for (int r = eighths * thread / threads / (C / 8); r < last; ++r) {");
+  const Task& task = cpu_test::softmax();
+  const LargeCheck wraps =
+      check_large({cpu_test::device(), task, oracle_of(task)}, compiled_of(task, source), 7);
+  BOOST_REQUIRE(wraps.wrong.has_value());
+  BOOST_TEST(contains(wraps.wrong->reason, "crashed on R"), wraps.wrong->reason);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
