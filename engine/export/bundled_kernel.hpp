@@ -24,8 +24,8 @@ struct BundledKernel {
   std::vector<Specialisation> served;
   std::string folder;  // in the bundle, with a slash at its end; empty: the bundle itself
   TargetParts parts = {};
-  std::map<std::string, std::int64_t> most_elements;  // of each tensor, up to which it was checked
-  std::vector<Workload> covered = {};                 // of more specializations that are built in
+  std::map<std::string, std::int64_t> most_elements = {};  // of each tensor, up to which it was checked
+  std::vector<Workload> covered = {};                      // of more specializations that are built in
 
   IndividualId id() const { return row.individual.id; }
   // References the task, the facts and this object.
