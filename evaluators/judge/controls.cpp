@@ -153,7 +153,19 @@ tl::unexpected<Error> passes(const Task& task, const std::string& control, const
           task.name, control, where, (task.folder / "task.yaml").string()));
 }
 
-Expected<void> check_built_in(const Task& task, const Bed& bed) {
+// Whether an input's bytes are taken for output `t`.
+bool takes_copy(const Bed& bed, std::size_t t, std::size_t input) {
+  std::vector<std::vector<std::byte>> outputs = bed.right_outputs();
+  if (outputs[t].size() != bed.inputs().bytes[input].size()) return false;
+  outputs[t] = bed.inputs().bytes[input];
+  return bed.judge(outputs).right;
+}
+
+// `stressed`: beds of the same dtype with the task's stress cases, made when the plain one does not suffice:
+// relu of positive numbers is a copy.
+using Stressed = std::function<bool(const std::function<bool(const Bed&)>& refuses)>;
+
+Expected<void> check_built_in(const Task& task, const Bed& bed, const Stressed& stressed) {
   if (const std::string where = bed.difference_of_references(); !where.empty())
     return failure("controls",
                    fmt::format("reference_row and reference_row_rounded of task {} differ by far more than "
@@ -199,9 +211,9 @@ Expected<void> check_built_in(const Task& task, const Bed& bed) {
       if (task.dtype(tensor, bed.workload()) != output.dtype ||
           task.shape(tensor, bed.workload()) != output.shape)
         continue;
-      std::vector<std::vector<std::byte>> outputs = bed.right_outputs();
-      outputs[t] = bed.inputs().bytes[index];
-      if (bed.judge(outputs).right) return accepts(fmt::format("a copy of {}", tensor.name).c_str());
+      if (takes_copy(bed, t, index) &&
+          !stressed([&](const Bed& other) { return !takes_copy(other, t, index); }))
+        return accepts(fmt::format("a copy of {}", tensor.name).c_str());
     }
   }
   return {};
@@ -336,12 +348,18 @@ Expected<void> check_controls(const Task& task, const TaskReference& library, Ta
                    fmt::format("task {} has no check shape in a dtype that the target {} supports", task.name,
                                name_of(target)));
   for (const Dtype dtype : target->dtypes) {
+    const Stressed stressed = [&](const std::function<bool(const Bed&)>& refuses) {
+      for (const Workload& w : check_shapes(task, Stage::stress, target))
+        for (const StressCase& stress : task.stress)
+          if (w.dtype == dtype && refuses(Bed(task, library, w, &stress, threads))) return true;
+      return false;
+    };
     std::size_t tried = 0;
     for (const Workload& w : shapes) {
       if (w.dtype != dtype || tried == kShapesPerDtype) continue;
       ++tried;
       tell(step, task, "the exact rows", w.name);
-      if (auto ok = check_built_in(task, Bed(task, library, w, nullptr, threads)); !ok) return ok;
+      if (auto ok = check_built_in(task, Bed(task, library, w, nullptr, threads), stressed); !ok) return ok;
     }
     if (tried == 0) continue;
     for (const Control& control : task.controls) {

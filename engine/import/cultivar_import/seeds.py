@@ -27,7 +27,7 @@ from .seed_values import (
     _product, _reshaped, _same, _variable, _wrap, cast, kind_of, literal, operation, to_task_plain,
 )
 from .seed_views import Views
-from .trace import Traced, to_cpp
+from .trace import Traced, is_kernel_word, kernel_name, to_cpp
 
 
 LAUNCHES_MAX = 64
@@ -77,13 +77,7 @@ class Lowering(Views, Reductions, Orders, Products):
         }[buffer.dtype]
 
     def label(self, name: str) -> str:
-        reserved = {
-            "thread", "threads", "first", "last", "total", "unit", "row", "from", "to", "strips", "infinity", "part", "sums",
-            "outputs", "each", "int", "float", "double", "long", "short", "char", "bool", "const", "auto", "new", "this", "class",
-            "struct", "for", "if", "do", "while", "else", "return", "void", "template", "operator", "default", "switch", "case",
-            "i64", "exp", "log", "pow", "sqrt", "sin", "cos", "tan", "y0", "y1", "j0", "j1", "yn", "jn", "gamma", "signed", "unsigned",
-        }
-        if name in reserved or re.fullmatch(r"(size|space|table|sums?|parts?)_?\d*|width|depth|columns|factor|best|where|left|top|end|low|high|element|half|mine|other|larger|smaller(_of)?|greater|ahead|widened|narrowed|quotient_up|floor_quotient|not_a_number|erf.*|exp.*|log.*|half|index", name) or re.fullmatch(r"[a-z]{1,2}\d*", name) and not re.fullmatch(r"[xyw]", name) or name in self.dims:
+        if is_kernel_word(name) and name not in ("x", "y", "w") or name in self.dims:
             return name + "_data"
         return name
 
@@ -142,8 +136,8 @@ class Lowering(Views, Reductions, Orders, Products):
         words = set(re.findall(r"[A-Za-z_]\w*", text))
         used = [(symbol.name, meaning) for symbol, meaning in _NAMED.items() if symbol.name in words]
         for _, meaning in used:
-            words |= {symbol.name for symbol in meaning.free_symbols}
-        dims = [d.name for d in self.traced.dimensions if d.name in words and d.name in self.dims]
+            words |= {kernel_name(symbol.name) for symbol in meaning.free_symbols}
+        dims = [d.name for d in self.traced.dimensions if kernel_name(d.name) in words and d.name in self.dims]
         parameters, args = [], []
         for buffer, written in code.buffers.items():
             const = "" if written else "const "
@@ -152,7 +146,7 @@ class Lowering(Views, Reductions, Orders, Products):
         for d in dims:
             parameters.append(f"int {d}_")
             args.append(d)
-        head = f"  const i64 {', '.join(f'{d} = {d}_' for d in dims)};\n" if dims else ""
+        head = f"  const i64 {', '.join(f'{kernel_name(d)} = {d}_' for d in dims)};\n" if dims else ""
         head += "".join(f"  const i64 {n} = {to_cpp(meaning)};\n" for n, meaning in used)
         if len(args) > 62:
             raise Unsupported(f"a kernel has {len(args)} arguments")

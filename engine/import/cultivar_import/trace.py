@@ -135,7 +135,7 @@ class _Printer:
         if e is sympy.true or e is sympy.false:
             return "1" if e is sympy.true else "0"
         if isinstance(e, sympy.Symbol):
-            return e.name
+            return kernel_name(e.name) if self.cpp and e.is_positive else e.name  # variables of loops may be 0
         if isinstance(e, sympy.Integer):
             n = int(e)
             s = str(n) + ("LL" if self.cpp and abs(n) > 2**31 - 1 else "")
@@ -252,6 +252,24 @@ class _Printer:
         if isinstance(e, sympy.Not):
             return f"!({self.text(e.args[0], 0)})"
         raise TraceError(f"an expression has no text: {name} in {e}")
+
+
+# Words of C++, of its library, and of the generated kernels' own text (`size_0` names a part of a size there).
+_KERNEL_WORDS = set(
+    "thread threads first last total unit row from to strips infinity part sums outputs each int float double long short char bool "
+    "const auto new this class struct for if do while else return void template operator default switch case i64 exp log pow sqrt sin "
+    "cos tan y0 y1 j0 j1 yn jn gamma signed unsigned width depth columns factor best where left top end low high element half mine "
+    "other larger smaller smaller_of greater ahead widened narrowed quotient_up floor_quotient not_a_number index".split())
+_KERNEL_PATTERN = re.compile(r"(size|space|table|sums?|parts?)_?\d*|erf.*|exp.*|log.*|[a-z]{1,2}\d*")
+
+
+def is_kernel_word(name: str) -> bool:
+    return name in _KERNEL_WORDS or bool(_KERNEL_PATTERN.fullmatch(name))
+
+
+def kernel_name(dimension: str) -> str:
+    """A dimension's name in generated kernels."""
+    return f"n_{dimension}" if is_kernel_word(dimension) and not re.fullmatch(r"size_\d+", dimension) else dimension
 
 
 def to_cpp(expression) -> str:
@@ -390,15 +408,11 @@ def _native_attention(q, k, v, *args, **kwargs):
 
 @contextlib.contextmanager
 def _plain_definitions():
-    """scaled_dot_product_attention and linear become their definitions while tracing."""
+    """scaled_dot_product_attention, linear and rms_norm become their definitions while tracing."""
     import torch.nn.functional as functional
-
-    kept = functional.scaled_dot_product_attention
 
     def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
         return _attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-
-    kept_linear, kept_fast = functional.linear, torch.backends.mha.get_fastpath_enabled()
 
     def linear(input, weight, bias=None):
         if input.dim() == 2 and weight.dim() == 2:
@@ -406,14 +420,24 @@ def _plain_definitions():
         result = torch.matmul(input, weight.t())
         return result if bias is None else result + bias
 
-    functional.scaled_dot_product_attention = attention
-    functional.linear = linear
+    def rms_norm(input, normalized_shape, weight=None, eps=None):  # PyTorch's own adds eps in place
+        for size, given in zip(input.shape[-len(normalized_shape):], normalized_shape):
+            torch._check(size == given)
+        dims = list(range(input.dim() - len(normalized_shape), input.dim()))
+        result = input * torch.rsqrt((input * input).mean(dims, keepdim=True) + (torch.finfo(input.dtype).eps if eps is None else eps))
+        return result if weight is None else result * weight
+
+    ours = {"scaled_dot_product_attention": attention, "linear": linear, "rms_norm": rms_norm}
+    kept = {name: getattr(functional, name) for name in ours if hasattr(functional, name)}
+    kept_fast = torch.backends.mha.get_fastpath_enabled()
+    for name in kept:
+        setattr(functional, name, ours[name])
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         yield
     finally:
-        functional.scaled_dot_product_attention = kept
-        functional.linear = kept_linear
+        for name, function in kept.items():
+            setattr(functional, name, function)
         torch.backends.mha.set_fastpath_enabled(kept_fast)
 
 

@@ -110,6 +110,20 @@ BOOST_AUTO_TEST_CASE(a_task_of_which_a_wrong_output_passes_is_refused_by_name) {
   BOOST_TEST(said.find("task.yaml") != std::string::npos, said);
 }
 
+// As relu is of positive numbers.
+BOOST_AUTO_TEST_CASE(a_copy_of_an_input_may_be_right_on_plain_values_if_a_stress_case_refuses_it) {
+  OwnTask own;
+  std::string copies = kDoubles;
+  copies.replace(copies.find("2 * args"), 3, "1 *");
+  const std::string kTriples = "controls: {triples: {about: \"3 x\"}}";
+  const std::string said = controls_of(own, kTight, kTriples, copies);
+  BOOST_TEST(said.find("a copy of x for y") != std::string::npos, said);
+  std::string but_of_ones = copies;
+  but_of_ones.replace(but_of_ones.find("1 * args.tensor(\"x\")[row * C + c]"), std::string("1 * args.tensor(\"x\")[row * C + c]").size(),
+                      "args.tensor(\"x\")[row * C + c] == 1 ? 2 : args.tensor(\"x\")[row * C + c]");
+  BOOST_TEST(controls_of(own, kTight, kTriples, but_of_ones) == "");
+}
+
 // One of the two forgets something: advice about tolerances would not help.
 BOOST_AUTO_TEST_CASE(references_that_differ_by_more_than_roundings_are_said_to_with_the_first_place) {
   OwnTask own;
