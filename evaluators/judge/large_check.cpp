@@ -229,6 +229,13 @@ LargeCheck run_large(const CascadeSite& site, const Compiled& compiled, const Fa
 
 }  // namespace
 
+std::optional<Workload> largest_workload(const CascadeSite& site, const Compiled& compiled) {
+  if (site.device.least_period() == 0) return std::nullopt;
+  const auto shape = large_shape(site.task, site.oracle, compiled, site.device.facts(),
+                                 site.device.least_period(), kMostFlops);
+  return shape ? std::optional(shape->workload) : std::nullopt;
+}
+
 LargeCheck check_large(const CascadeSite& site, const Compiled& compiled, std::uint64_t seed) {
   if (site.device.least_period() == 0) return {};
   const auto largest = compiled.variant.manifest.target->largest_machine;

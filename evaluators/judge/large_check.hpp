@@ -28,6 +28,9 @@ struct LargeShape {
 std::optional<LargeShape> large_shape(const Task&, const TaskReference&, const Compiled&, const Facts&,
                                       std::size_t least_period, double most_flops);
 
+// The shape of a variant's large check.
+std::optional<Workload> largest_workload(const CascadeSite&, const Compiled&);
+
 // The bytes of each buffer of its plan that repeat.
 std::vector<Repetition> repetitions_of(const Task&, const LargeShape&);
 

@@ -111,6 +111,12 @@ std::vector<Outcome> outcomes_beyond(const Variant& variant, const Task& task, c
   return beyond;
 }
 
+void leave_out_shown(std::vector<Outcome>& outcomes, const Variant& variant, const Task& task,
+                     const Facts& here, const Workload& shape) {
+  if (const auto scope = scope_of(variant, task, shape, here))
+    std::erase_if(outcomes, [&](const Outcome& outcome) { return shows(outcome, *scope); });
+}
+
 std::vector<Place> draw_outcomes(const Task& task, const Variant& variant, const Facts& here,
                                  std::span<const Workload> near, std::vector<Outcome>& unreached,
                                  std::uint64_t seed, const std::function<bool(const Place&)>& usable) {

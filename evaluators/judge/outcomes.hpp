@@ -39,6 +39,9 @@ Facts facts_of(const Variant&, const Facts& here, std::uint64_t machine);
 std::vector<Outcome> outcomes_beyond(const Variant&, const Task&, const Facts& here,
                                      std::span<const Workload> shapes, std::size_t least = 1);
 
+// Takes away those that this shape has on this machine.
+void leave_out_shown(std::vector<Outcome>&, const Variant&, const Task&, const Facts& here, const Workload&);
+
 // Up to kOutcomePlaces for each of these outcomes, among `near` or drawn anywhere, the smaller ones of those
 // that were found. Outcomes with a place are taken away from `unreached`.
 inline constexpr std::size_t kOutcomePlaces = 6;
