@@ -22,7 +22,7 @@ constexpr std::int64_t kGreatestProduct = 1 << 23;  // of two numbers of a sourc
 std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64_t seed) {
   RandomStream stream = stream_of(seed, "foci", 0);
   const SourceNumbers numbers = source_numbers(variant);
-  std::vector<Focus> exactly, together, first, then;
+  std::vector<Focus> joined, exactly, together, first, then;
   std::vector<std::string> names;
   for (const Dimension& d : task.dimensions) names.push_back(d.name);
   const std::vector<std::string> dimensions = names;
@@ -105,6 +105,37 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
       for (const std::int64_t number : numbers.compared)
         if (number <= 64) first.push_back({name, static_cast<double>(number), Focus::Relation::times, of});
     }
+  // What a condition joins, in one dimension or in two.
+  for (const SourceNumbers::Condition& condition : numbers.conditions)
+    for (const std::string& name : names) {
+      for (const auto& [divisor, remainder] : condition.remainders) {
+        std::vector<std::int64_t> beyond = condition.numbers;
+        if (beyond.empty()) beyond.push_back(1);
+        for (const std::int64_t number : beyond) {
+          const std::int64_t off = ((remainder - number - 1) % divisor + divisor) % divisor;
+          joined.push_back(
+              {name,
+               static_cast<double>(number + 1 + off + divisor * static_cast<std::int64_t>(below(stream, 3))),
+               Focus::Relation::none,
+               {},
+               true});
+        }
+      }
+      for (const std::string& of : dimensions)
+        for (std::size_t i = 0; i < condition.numbers.size() && of != name; ++i)
+          for (std::size_t j = 0; j < condition.numbers.size(); ++j)
+            for (const double more : {0.0, 1.0})
+              for (const double also_more : {0.0, 1.0})
+                if (i != j)
+                  joined.push_back({name,
+                                    static_cast<double>(condition.numbers[i]) + more,
+                                    Focus::Relation::none,
+                                    {},
+                                    true,
+                                    Focus::Others::small,
+                                    of,
+                                    static_cast<double>(condition.numbers[j]) + also_more});
+    }
   const std::map<std::string, double> most = longest_sums(task);
   const auto too_long = [&](const Focus& focus) {
     const auto longest = [&](const std::string& name) {
@@ -114,15 +145,18 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
     return (focus.relation == Focus::Relation::none && focus.value > longest(focus.name)) ||
            (!focus.also.empty() && focus.also_value > longest(focus.also));
   };
-  for (auto* part : {&exactly, &together, &first, &then}) {
+  for (auto* part : {&joined, &exactly, &together, &first, &then}) {
     std::erase_if(*part, too_long);
     for (std::size_t i = part->size(); i > 1; --i) std::swap((*part)[i - 1], (*part)[below(stream, i)]);
   }
-  // Two single numbers, then two of them together: where the first are many, the others must not wait for
-  // their end.
+  // What a condition joins, a single number, the same again, and two numbers that no condition joins: where
+  // some are many, the others must not wait for their end.
   std::vector<Focus> singles = std::exchange(exactly, {});
-  for (std::size_t i = 0, j = 0; i < singles.size() || j < together.size();) {
-    for (int n = 0; n < 2 && i < singles.size(); ++n) exactly.push_back(std::move(singles[i++]));
+  for (std::size_t i = 0, j = 0, k = 0; i < singles.size() || j < together.size() || k < joined.size();) {
+    for (int n = 0; n < 2; ++n) {
+      if (k < joined.size()) exactly.push_back(std::move(joined[k++]));
+      if (i < singles.size()) exactly.push_back(std::move(singles[i++]));
+    }
     if (j < together.size()) exactly.push_back(std::move(together[j++]));
   }
   // In turn, so that neither waits for the end of the other.

@@ -27,8 +27,8 @@ struct Focus {
 // All that is worth looking at, in a secret order: around each number with which the source or the manifest
 // may compare something (source_numbers.hpp), around powers of two, remainders of such numbers, differences
 // and quotients of two dimensions, one more than what 16 and 20 bits hold for row dimensions. Of those that
-// are `compared`, single numbers come first, then two of them together: beyond one and with a remainder by
-// another, or each in a dimension of its own.
+// are `compared`, what one condition joins comes first, in turn with single numbers, then any two of them
+// together: beyond one and with a remainder by another, or each in a dimension of its own.
 std::vector<Focus> foci_of(const Task&, const Variant&, std::uint64_t seed);
 
 // The rows of tables in the source, such as {768, 3072, 256}: the first two numbers in a

@@ -161,6 +161,7 @@ class Reader {
       add_threshold(i, numbers.thresholds);
       add_row(i, numbers.rows);
     }
+    add_conditions(numbers.conditions);
     std::ranges::copy_if(factors_, std::back_inserter(numbers.factors), [](std::int64_t factor) {
       constexpr std::int64_t kGreatestFactor = 64;
       return factor >= kLeast && factor <= kGreatestFactor;
@@ -219,6 +220,41 @@ class Reader {
       }
       if (i + 1 >= tokens_.size() || tokens_[i + 1].text != ",") return;
     }
+  }
+
+  void add_conditions(std::vector<SourceNumbers::Condition>& conditions) const {
+    constexpr std::size_t kMostConditions = 64;
+    constexpr std::string_view kEnds[] = {";", "{", "}", "?", ":", ",", "||"};
+    std::size_t first = 0;
+    bool joined = false;
+    for (std::size_t i = 0; i <= tokens_.size() && conditions.size() < kMostConditions; ++i) {
+      const std::string_view text = i < tokens_.size() ? tokens_[i].text : ";";
+      joined |= text == "&&";
+      if (std::ranges::find(kEnds, text) == std::end(kEnds)) continue;
+      if (joined) add_condition(first, i, conditions);
+      first = i + 1;
+      joined = false;
+    }
+  }
+
+  void add_condition(std::size_t first, std::size_t end,
+                     std::vector<SourceNumbers::Condition>& conditions) const {
+    SourceNumbers::Condition condition;
+    for (std::size_t i = first + 1; i + 1 < end; ++i) {
+      std::int64_t value = 0, divisor = 0;
+      if (tokens_[i].text == "%" && operand(i + 1, divisor) && divisor >= kLeast) {
+        std::size_t after = i + 2;
+        while (after < end && tokens_[after].text == ")") ++after;
+        const bool compared = after < end && compares(tokens_[after]) && operand(after + 1, value);
+        condition.remainders.emplace_back(divisor, compared ? value % divisor : 0);
+      } else if (compares(tokens_[i]) && tokens_[i].text != "/" && tokens_[i].text != "&" &&
+                 tokens_[i].text != "%" && (i < 2 || tokens_[i - 2].text != "%") &&
+                 (operand(i + 1, value) || operand(i - 1, value)) && value >= 1 && value <= kGreatest) {
+        condition.numbers.push_back(value);
+      }
+    }
+    if (condition.numbers.size() + condition.remainders.size() >= 2)
+      conditions.push_back(std::move(condition));
   }
 
   bool has_no_value(std::size_t i) const {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "evaluators/variant/variant.hpp"
@@ -19,6 +20,12 @@ struct SourceNumbers {
   std::vector<double> thresholds;
   // Numbers that stand together in braces, such as {768, 3072, 256}: rows of a table.
   std::vector<std::vector<std::int64_t>> rows;
+  // What `&&` joins, as in `C > 5000 && C % 24 == 23`: numbers, and remainders (24, 23).
+  struct Condition {
+    std::vector<std::int64_t> numbers;
+    std::vector<std::pair<std::int64_t, std::int64_t>> remainders;
+  };
+  std::vector<Condition> conditions;
   std::vector<std::int64_t> factors;  // of a name beside a comparison, as in `N == 4 * K`; at most 64
 };
 

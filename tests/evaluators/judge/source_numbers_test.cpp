@@ -45,6 +45,16 @@ BOOST_AUTO_TEST_CASE(factors_multiply_a_name_that_is_compared) {
   BOOST_TEST(n.factors == (std::vector<std::int64_t>{3, 4, 6, 7}), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_condition_joins_numbers_and_remainders) {
+  const SourceNumbers n = cultivar::source_numbers(with_code(
+      "y = C > 5000 && C % 24 == 23 ? a : b; if (R == 1 && (V % LANES) != 0) {} if (N > 7 || N < 3) {}"));
+  BOOST_REQUIRE(n.conditions.size() == 2u);
+  BOOST_TEST(n.conditions[0].numbers == std::vector<std::int64_t>{5000}, boost::test_tools::per_element());
+  BOOST_REQUIRE(n.conditions[0].remainders.size() == 1u);
+  BOOST_TEST((n.conditions[0].remainders[0] == std::pair<std::int64_t, std::int64_t>(24, 23)));
+  BOOST_TEST((n.conditions[1].remainders.at(0) == std::pair<std::int64_t, std::int64_t>(16, 0)));
+}
+
 BOOST_AUTO_TEST_CASE(thresholds_are_real_numbers_with_which_values_are_compared) {
   const SourceNumbers n = cultivar::source_numbers(
       with_code("float most = -1e5f; y = d > -20.0f ? 0.5f * x : std::fabs(v) < 1e-4f ? 3.25f * v : v;"));
