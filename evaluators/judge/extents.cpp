@@ -21,23 +21,46 @@ bool is_indexed(const Task& task, const std::string& name) {
   });
 }
 
+// Whether some output has this dimension, or lacks it.
+bool has_outputs(const Task& task, const Dimension& d, bool with) {
+  return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
+    return tensor.role == Role::output && (std::ranges::count(tensor.shape, d.name) > 0) == with;
+  });
+}
+
 }  // namespace
+
+std::map<std::string, double> listed_sums(const Task& task) {
+  std::map<std::string, double> greatest;
+  for (const Dimension& d : task.dimensions)
+    if (!is_indexed(task, d.name) && has_outputs(task, d, false))
+      for_each_listed(task, [&](const Workload& w) {
+        greatest[d.name] = std::max(greatest[d.name], w.values.at(d.name));
+      });
+  return greatest;
+}
 
 std::map<std::string, double> longest_sums(const Task& task) {
   constexpr double kSummedByAll = 4.0, kSummedBySome = 16.0;  // times the greatest listed
-  std::map<std::string, double> most;
-  for (const Dimension& d : task.dimensions) {
-    const auto outputs = [&](bool with) {
-      return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
-        return tensor.role == Role::output && (std::ranges::count(tensor.shape, d.name) > 0) == with;
-      });
-    };
-    if (!outputs(false) || is_indexed(task, d.name)) continue;
-    const double times = outputs(true) ? kSummedBySome : kSummedByAll;
-    for_each_listed(
-        task, [&](const Workload& w) { most[d.name] = std::max(most[d.name], times * w.values.at(d.name)); });
-  }
+  std::map<std::string, double> most = listed_sums(task);
+  for (const Dimension& d : task.dimensions)
+    if (most.contains(d.name)) most[d.name] *= has_outputs(task, d, true) ? kSummedBySome : kSummedByAll;
   return most;
+}
+
+double wider_errors(const Task& task, const Workload& workload,
+                    const std::map<std::string, double>& listed_sums) {
+  constexpr double kManyElements = 0x1p22, kOfMany = 1.25;
+  double wider = 1.0, elements = 0.0;
+  for (const auto& [dimension, greatest] : listed_sums)
+    wider *= std::sqrt(std::max(1.0, workload.values.at(dimension) / greatest));
+  for (const TensorSpec& tensor : task.tensors) {
+    if (tensor.role != Role::output) continue;
+    double count = 1.0;
+    for (const std::int64_t extent : task.shape(tensor, workload)) count *= static_cast<double>(extent);
+    elements = std::max(elements, count);
+  }
+  return elements > kManyElements ? wider * kOfMany : wider;
 }
 
 std::map<std::string, double> longest_extents(const Task& task) {

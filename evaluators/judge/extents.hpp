@@ -27,6 +27,12 @@ std::map<std::string, double> longest_extents(const Task&);
 // rounding of long sums is not what a task permits.
 std::map<std::string, double> longest_sums(const Task&);
 
+// How much more than listed shapes a drawn one is permitted (1: no more), given the greatest listed values of
+// dimensions over which outputs sum: rounding errors of sums grow with the square root of their length, and
+// the greatest error of millions of elements lies further out than that of thousands.
+std::map<std::string, double> listed_sums(const Task&);
+double wider_errors(const Task&, const Workload&, const std::map<std::string, double>& listed_sums);
+
 // Dimensions of the rows, of which every output has a row for each value, each with its greatest listed
 // value: they may grow far beyond that.
 std::vector<std::pair<std::string, double>> far_dimensions(const Task&);

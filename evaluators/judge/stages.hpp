@@ -14,6 +14,7 @@
 #include "evaluators/devices/device.hpp"
 #include "evaluators/judge/activity.hpp"
 #include "evaluators/judge/check_shapes.hpp"
+#include "evaluators/judge/extents.hpp"
 #include "evaluators/judge/requests.hpp"
 
 namespace cultivar {
@@ -78,7 +79,12 @@ class Checker {
  public:
   // Keeps references to all arguments.
   Checker(Device& device, const Task& task, const TaskReference& oracle, CheckLimits limits)
-      : device_(device), task_(task), loose_(task), oracle_(oracle), limits_(limits) {
+      : device_(device),
+        task_(task),
+        loose_(task),
+        listed_sums_(listed_sums(task)),
+        oracle_(oracle),
+        limits_(limits) {
     loose_.tolerance.factor *= kComposedFactor;
     loose_.tolerance.floor_eps *= kComposedFactor;
   }
@@ -102,6 +108,7 @@ class Checker {
   Device& device_;
   const Task& task_;
   Task loose_;  // what composed values are compared by
+  const std::map<std::string, double> listed_sums_;
   const TaskReference& oracle_;
   CheckLimits limits_;
   Open open_;  // empty: open_session

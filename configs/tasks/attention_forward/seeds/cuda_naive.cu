@@ -14,13 +14,14 @@ constraints:
 specialize: [D, causal, dtype, windowed, capped]
 let:
   windowed: "window > 0"
+  span: "min(window, S_q + S_kv)"  # a wider window hides nothing
   capped: "softcap > 0"
   groups: "ceil_div(S_q, QUERIES * WARPS)"
 launch:
   - kernel: attention_forward
     grid: [B * H * groups, 1, 1]
     block: [32, WARPS, 1]
-    args: [q, k, v, o, lse, H, H_kv, S_q, S_kv, groups, window, scale, softcap]
+    args: [q, k, v, o, lse, H, H_kv, S_q, S_kv, groups, span, scale, softcap]
 ---*/
 
 namespace {

@@ -6,12 +6,13 @@ about: "One query row at a time in plain loops: all logits, their maximum, expon
 requires: "dtype == f32"
 let:
   team: "num_cores"
+  span: "min(window, S_q + S_kv)"  # a wider window hides nothing
 workspace:
   logits: {bytes: "4 * team * S_kv"}
 launch:
   - kernel: attention_forward
     threads: team
-    args: [q, k, v, o, lse, logits, B, H, H_kv, S_q, S_kv, D, causal, window, scale, softcap, thread, threads]
+    args: [q, k, v, o, lse, logits, B, H, H_kv, S_q, S_kv, D, causal, span, scale, softcap, thread, threads]
 ---*/
 
 // The baseline. Rows are dealt out evenly over the threads; each thread keeps the logits of its row in its
