@@ -161,7 +161,7 @@ class DrawnChecks {
     for (const auto* all : {&exactly_, &scattered_}) std::ranges::copy(*all, std::back_inserter(reached));
     if (auto beyond = draw_alternatives_of(reached)) return beyond;
     if (auto beyond = draw_decided(reached)) return beyond;
-    for (const std::vector<Focus>& longest : longest_foci(task_, seed_for("longest")))
+    for (const std::vector<Focus>& longest : longest_foci(task_, variant_, seed_for("longest")))
       for (Workload& shape : draw_focused_shapes(task_, variant_, around_, kLongest, longest, 1,
                                                  seed_for("longest", thorough_.size()), runs_))
         thorough_.push_back({std::move(shape)});

@@ -194,24 +194,51 @@ std::vector<Focus> table_foci(const Task& task, const Variant& variant, std::uin
   return all;
 }
 
-std::vector<std::vector<Focus>> longest_foci(const Task& task, std::uint64_t seed) {
+std::vector<std::vector<Focus>> longest_foci(const Task& task, const Variant& variant, std::uint64_t seed) {
+  constexpr std::size_t kMostBeside = 12;
+  constexpr std::int64_t kLeastBeside = 8, kGreatestBeside = 4096;
   RandomStream stream = stream_of(seed, "longest", 0);
   const std::map<std::string, double> extents = longest_extents(task);
-  std::vector<std::vector<Focus>> all;
+  const SourceNumbers numbers = source_numbers(variant);
+  std::vector<std::vector<Focus>> all, named, beside;
   for (const Dimension& d : task.dimensions) {
     double greatest = 1.0;
     for_each_listed(task, [&](const Workload& w) { greatest = std::max(greatest, w.values.at(d.name)); });
     const double longest = extents.at(d.name);
-    for (const Focus::Others others : {Focus::Others::least, Focus::Others::small, Focus::Others::listed}) {
+    const auto alternatives = [&](const Focus& like) {
       const double odd = 1.0 + 2.0 * static_cast<double>(below(stream, 32));
       std::vector<Focus> one;
       for (const double value : {longest - odd, longest, 0x1p18 - odd, 0x1p17 - odd, 0x1p16 + odd,
                                  1.5 * greatest - odd, greatest, greatest / 4.0})
-        if (value >= 1.0 && value <= longest)
-          one.push_back({d.name, std::round(value), Focus::Relation::none, {}, true, others});
-      all.push_back(std::move(one));
+        if (value >= 1.0 && value <= longest) {
+          one.push_back(like);
+          one.back().value = std::round(value);
+        }
+      return one;
+    };
+    Focus like{d.name, 0.0, Focus::Relation::none, {}, true};
+    for (const Focus::Others others : {Focus::Others::least, Focus::Others::small, Focus::Others::listed}) {
+      like.others = others;
+      all.push_back(alternatives(like));
     }
+    // Beside another dimension that the source may compare with a number, or with its multiples.
+    like.others = Focus::Others::small;
+    for (const Dimension& other : task.dimensions)
+      for (const std::int64_t number : numbers.compared)
+        if (other.name != d.name && number >= kLeastBeside && number <= kGreatestBeside) {
+          like.also = other.name;
+          like.also_value = static_cast<double>(number) * static_cast<double>(1 + below(stream, 2));
+          const bool is_named = std::ranges::count(numbers.named, std::pair(other.name, number)) > 0;
+          (is_named ? named : beside).push_back(alternatives(like));
+        }
   }
+  std::size_t left = kMostBeside;
+  for (auto* from : {&named, &beside})
+    for (; left > 0 && !from->empty(); --left) {
+      std::swap((*from)[below(stream, from->size())], from->back());
+      all.push_back(std::move(from->back()));
+      from->pop_back();
+    }
   return all;
 }
 

@@ -37,7 +37,8 @@ std::vector<Focus> foci_of(const Task&, const Variant&, std::uint64_t seed);
 std::vector<Focus> table_foci(const Task&, const Variant&, std::uint64_t seed);
 
 // For each dimension, alternatives in which it is the longest, the best first: up to longest_extents, less a
-// few; the other dimensions as small as possible, mostly small, or near those of a listed shape.
-std::vector<std::vector<Focus>> longest_foci(const Task&, std::uint64_t seed);
+// few; the other dimensions as small as possible, mostly small, near those of a listed shape, or one of them
+// at a number with which the source may compare it.
+std::vector<std::vector<Focus>> longest_foci(const Task&, const Variant&, std::uint64_t seed);
 
 }  // namespace cultivar

@@ -153,6 +153,7 @@ class Reader {
         add(value, beside(first, next));
       }
       name(first, value);
+      add_named(first, next, value);
       if (multiplies_a_name(first, next)) factors_.insert(value);
       i = next;
     }
@@ -162,6 +163,7 @@ class Reader {
       add_row(i, numbers.rows);
     }
     add_conditions(numbers.conditions);
+    numbers.named.assign(named_.begin(), named_.end());
     std::ranges::copy_if(factors_, std::back_inserter(numbers.factors), [](std::int64_t factor) {
       constexpr std::int64_t kGreatestFactor = 64;
       return factor >= kLeast && factor <= kGreatestFactor;
@@ -288,6 +290,14 @@ class Reader {
     return false;
   }
 
+  void add_named(std::size_t first, std::size_t end, std::int64_t value) {
+    if (value < kLeast || value > kGreatest || named_.size() >= kMostSourceNumbers) return;
+    if (first >= 2 && compares(tokens_[first - 1]) && has_no_value(first - 2))
+      named_.emplace(tokens_[first - 2].text, value);
+    if (end + 1 < tokens_.size() && compares(tokens_[end]) && has_no_value(end + 1))
+      named_.emplace(tokens_[end + 1].text, value);
+  }
+
   void add(std::int64_t value, bool compared) {
     if (value >= kLeast && value <= kGreatest) (compared ? compared_ : others_).insert(value);
   }
@@ -295,6 +305,7 @@ class Reader {
   const std::vector<Token>& tokens_;
   std::map<std::string, std::int64_t, std::less<>> known_;
   std::set<std::int64_t> compared_, others_, factors_;
+  std::set<std::pair<std::string, std::int64_t>> named_;
 };
 
 }  // namespace

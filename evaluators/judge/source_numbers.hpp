@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,6 +16,8 @@ namespace cultivar {
 struct SourceNumbers {
   std::vector<std::int64_t> compared;  // beside a comparison, a division or a remainder
   std::vector<std::int64_t> others;
+  // The name on the other side of a comparison, and the number: ("D", 128) of `D % 128 != 0`.
+  std::vector<std::pair<std::string, std::int64_t>> named;
   // Sizes of real numbers beside a comparison (twice), or after `=`, from 2^-126 to 2^128: values may be
   // compared with them.
   std::vector<double> thresholds;

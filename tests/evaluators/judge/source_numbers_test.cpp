@@ -45,6 +45,12 @@ BOOST_AUTO_TEST_CASE(factors_multiply_a_name_that_is_compared) {
   BOOST_TEST(n.factors == (std::vector<std::int64_t>{3, 4, 6, 7}), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_number_is_told_with_the_name_that_is_compared) {
+  const SourceNumbers n = cultivar::source_numbers(with_code("if (D % 128 != 0 || 4096 < C) x[7] = 9;"));
+  using Named = std::pair<std::string, std::int64_t>;
+  BOOST_TEST((n.named == std::vector<Named>{{"C", 4096}, {"D", 128}}));
+}
+
 BOOST_AUTO_TEST_CASE(a_condition_joins_numbers_and_remainders) {
   const SourceNumbers n = cultivar::source_numbers(with_code(
       "y = C > 5000 && C % 24 == 23 ? a : b; if (R == 1 && (V % LANES) != 0) {} if (N > 7 || N < 3) {}"));
