@@ -123,9 +123,29 @@ def exact(compute, inputs, numbers={}):
     return _in_f64(compute, inputs, numbers)
 
 
+_LONG_PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "vdot", "addbmm", "addr", "convolution", "convolution_overrideable",
+                  "_convolution", "_thnn_conv2d", "slow_conv3d_forward", "slow_conv_transpose2d", "slow_conv_transpose3d"}
+
+
+class _WideProducts(TorchDispatchMode):
+    """Products of 16-bit numbers sum in f32 and round once, as those of a GPU. Those of a cpu differ from processor to processor,
+    and permitted roundings may not."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        narrow = (torch.bfloat16, torch.float16)
+        dtype = next((t.dtype for t in args if isinstance(t, torch.Tensor) and t.dtype in narrow), None)
+        if dtype is None or func._schema.is_mutable or func._schema.name.split("::")[-1] not in _LONG_PRODUCTS:
+            return func(*args, **(kwargs or {}))
+        def moved(values, of, to):
+            return tree_map(lambda t: t.to(to) if isinstance(t, torch.Tensor) and t.dtype == of else t, values)
+
+        result = func(*moved(args, dtype, torch.float32), **moved(kwargs or {}, dtype, torch.float32))
+        return moved(result, torch.float32, dtype)
+
+
 def eager(compute, inputs, numbers={}):
     """The outputs as PyTorch computes them in the inputs' dtypes."""
-    with _careful():
+    with _careful(), _WideProducts():
         return outputs_of(compute(*[t.clone() for t in inputs], **numbers))
 
 
