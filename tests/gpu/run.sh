@@ -182,7 +182,7 @@ for step in $steps; do
     evaluate) timed evaluate 90 "$bin/cultivar" evaluate attention_forward cuda_wgmma --target cuda --workloads quick ;;
     search)
       rm -rf "$run"
-      timed search 160 "$bin/cultivar" run "$source/configs/attention_gpu_quick.yaml" --run-dir "$run" \
+      timed search 300 "$bin/cultivar" run "$source/configs/attention_gpu_quick.yaml" --run-dir "$run" \
         --set budget.wall="${CULTIVAR_SEARCH_WALL:-75s}" --verbose
       [ ! -f "$run/run.db" ] || gzip -c "$run/run.db" >"$out/run.db.gz"
       ;;

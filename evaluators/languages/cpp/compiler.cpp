@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 
 // Part of the cache key: increase it whenever the screen rejects more, so that cached kernels are screened
 // again.
-constexpr int screen_version = 5;
+constexpr int screen_version = 6;
 
 // Whether the compiler's driver says, at the end of its output, that SIGKILL ended a part of it (cc1plus, as,
 // ld). Its own limits do not send that signal: memory ends with a message, files with SIGXFSZ, and processor
@@ -62,6 +62,27 @@ const std::vector<std::string>& fixed_flags() {
       "-D__DATE__=kernels_may_not_know_the_date", "-D__TIME__=kernels_may_not_know_the_time",
       "-D__TIMESTAMP__=kernels_may_not_know_the_time", "-Wno-builtin-macro-redefined"};
   return flags;
+}
+
+// The first line of the text that compiles other code for other instruction sets; empty: there is none. No
+// check of this machine compiles that code, but an export elsewhere would.
+std::string other_instruction_sets(std::string_view source) {
+  constexpr std::string_view kConditions[] = {"if", "ifdef", "ifndef", "elif"};
+  constexpr std::string_view kSets[] = {"__AVX", "__SSE", "__FMA__",      "__F16C__",
+                                        "__BMI", "__AMX", "__ARM_FEATURE"};
+  int number = 0;
+  for (const std::string_view line : lines_of(source)) {
+    ++number;
+    const std::size_t mark = line.find_first_not_of(" \t");
+    if (mark == line.npos || line[mark] != '#') continue;
+    const std::size_t first = line.find_first_not_of(" \t", mark + 1);
+    if (first == line.npos) continue;
+    const std::string_view word = line.substr(first, line.find_first_of(" \t(!", first) - first);
+    if (std::ranges::find(kConditions, word) != std::end(kConditions) &&
+        std::ranges::any_of(kSets, [&](std::string_view set) { return line.find(set) != line.npos; }))
+      return fmt::format("line {}: {}", number, line.substr(mark));
+  }
+  return {};
 }
 
 // Runs a program to completion and returns its output; empty on failure.
@@ -319,6 +340,12 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
                              clock_instructions_fault() ? "" : " clocks", fmt::join(macros, "\n"),
                              fmt::join(kernels, " "), checks, variant.source));
   if (auto cached = s.cache.find(key)) return *cached;
+  if (const std::string line = other_instruction_sets(variant.source); !line.empty())
+    return fail(
+        Stage::compile, "other code for other instruction sets, which no check compiles: " + line,
+        "Where the kernel is exported to, the other branch may be compiled, unchecked. Write the code of one "
+        "branch without the condition: plain loops are compiled for the machine, and intrinsics that it "
+        "lacks are an error there.\n");
 
   const CompileFolder folder(s.options.cache / "tmp");
   Binary binary;

@@ -119,6 +119,15 @@ BOOST_AUTO_TEST_CASE(errors_name_the_line_of_the_variant_and_no_folder) {
   BOOST_TEST(failure.diagnostics.find(cache_folder.string()) == std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(code_for_other_instruction_sets_is_refused_by_its_line) {
+  const std::string source = "#include <cmath>\n#  if defined(__AVX512F__)\n#endif\n" + scale;
+  const auto failure = failure_of(by_hand(source, {"k"}));
+  BOOST_TEST(failure.reason.ends_with("no check compiles: line 2: #  if defined(__AVX512F__)"),
+             failure.reason);
+  BOOST_TEST(
+      compiler().compile(by_hand("#if __cplusplus > 201703\n#endif\n" + scale, {"k"}), {}, 60.0).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_compile_bomb_is_stopped_at_the_deadline) {
   const auto start = std::chrono::steady_clock::now();
   const auto failure = failure_of(from_file("hostile/compile_bomb.cpp"), 2.0);
