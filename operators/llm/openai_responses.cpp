@@ -2,6 +2,7 @@
 #include "operators/llm/openai_responses.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 
 #include "operators/llm/chat_errors.hpp"
@@ -83,24 +84,33 @@ class ResponsesReader : public AnswerReader {
     answer_.text.clear();  // the last event may come twice
     answer_.tool_calls.clear();
     refusal_.clear();
-    for (const auto& [index, item] : items_) {
-      const std::string type = item.value("type", "");
-      if (type == "message") {
-        for (const json& part : item.value("content", json::array())) {
-          answer_.text += part.value("text", "");
-          refusal_ += part.value("refusal", "");
-        }
-      } else if (type == "function_call") {
-        answer_.tool_calls.push_back({item.at("call_id").get<std::string>(),
-                                      item.at("name").get<std::string>(), item.value("arguments", "")});
-        bytes += answer_.tool_calls.back().arguments.size();
-      } else if (type == "reasoning" && item.contains("encrypted_content")) {
-        carried.push_back(item);
+    std::exception_ptr unreadable;
+    for (const auto& [index, item] : items_) try {
+        take_item(item, carried);
+      } catch (const json::exception&) {
+        unreadable = std::current_exception();
       }
-    }
+    for (const ToolCall& call : answer_.tool_calls) bytes += call.arguments.size();
+    if (unreadable && answer_.text.empty() && deltas_.empty() && answer_.tool_calls.empty())
+      std::rethrow_exception(unreadable);
     if (answer_.text.empty()) answer_.text = deltas_;  // some servers do not repeat it
     received_ = std::max(received_, bytes + answer_.text.size());
     if (!carried.empty()) answer_.carried = {{"openai_responses", std::move(carried)}};
+  }
+
+  void take_item(const json& item, json& carried) {
+    const std::string type = item.value("type", "");
+    if (type == "message") {
+      for (const json& part : item.value("content", json::array())) {
+        answer_.text += part.value("text", "");
+        refusal_ += part.value("refusal", "");
+      }
+    } else if (type == "function_call") {
+      answer_.tool_calls.push_back({item.at("call_id").get<std::string>(), item.at("name").get<std::string>(),
+                                    item.value("arguments", "")});
+    } else if (type == "reasoning" && item.contains("encrypted_content")) {
+      carried.push_back(item);
+    }
   }
 
   std::map<std::int64_t, json> items_;
