@@ -20,7 +20,10 @@ ELEMENT = {"i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "f32": 4, "f64": 8}
 
 
 class Import:
-    def __init__(self, file, program=None, out=None, name=None, memory_factor=1.0, say=None, seconds=30.0, training=None):
+    def __init__(self, file, program=None, out=None, name=None, memory_factor=1.0, say=None, seconds=30.0, training=None,
+                 own_dtype=False):
+        """`own_dtype`: the task has f32 and the dtype of the example, not all in which the program runs."""
+        self.own_dtype = own_dtype
         self.say = say or (lambda text: print(text, file=sys.stderr, flush=True))
         self.begin = time.perf_counter()
         self.file, self.out, self.memory_factor = file, out, memory_factor
@@ -352,6 +355,8 @@ class Import:
             self.assumed.append(f"{name} is at least {least}: the program does not run with a smaller one")
         self.sweep, self.stress_shapes, self.edge = sizes.checks()
         self.dtypes = probe.dtypes_of(runner, self.middle)
+        if self.own_dtype:
+            self.dtypes = [d for d in self.dtypes if d in ("f32", self._example_dtype())]
         self.say("rows, mistakes, stress cases")
         odd = next((s for s in self.sweep if all(v > 1 for v in s.values())), self.middle)
         self.rows_of = probe.separable(runner, odd)
@@ -524,13 +529,15 @@ class Import:
                 found.append((name, about, fills))
         return found
 
+    def _example_dtype(self):
+        floats = [i.dtype for i in self.inputs if i.floating]
+        return {torch.bfloat16: "bf16", torch.float16: "f16"}.get(floats[0], "f32")
+
     def _sets(self):
         sizes = self.sizes
         quick, quick_holdout = sizes.for_cpu()
         example, neighbours, holdout = sizes.for_gpu(self.memory_factor)
-        floats = [i.dtype for i in self.inputs if i.floating]
-        own = {torch.bfloat16: "bf16", torch.float16: "f16"}.get(floats[0], "f32")
-        own = own if own in self.dtypes else "f32"
+        own = self._example_dtype() if self._example_dtype() in self.dtypes else "f32"
         lower = "bf16" if "bf16" in self.dtypes else own
         kinds = own if own == lower else f"[{own}, {lower}]"
         self.sets = [("cpu_quick", "a few milliseconds on two cores", "f32", quick)]

@@ -48,7 +48,7 @@ def _child(path, out, name, options, answer):
         from .refusal import Refusal, brief
         begin, used = time.perf_counter(), time.process_time()
         try:
-            done = Import(path, None, out, name, options.memory_factor, seconds=min(9.0, options.limit / 5)).run()
+            done = Import(path, None, out, name, options.memory_factor, seconds=min(9.0, options.limit / 5), own_dtype=True).run()
             result = {"task": done.name, "seeds": done.seeds, "controls": len(done.controls), "rows": done.rows,
                       "dimensions": done.dims.free, "to_check": done.to_check, "report": done.report(),
                       "smoke_ms": round(1e3 * done.sizes.middle_seconds, 2), "dtypes": done.dtypes,
