@@ -19,7 +19,7 @@ COMMON = """\
   operators: {{tune: 2, mutate: 3, critique_repair: 2, crossover: 1}}
   asking: {{in_flight: 3}}
   models: {{me: {{provider: mailbox, folder: "{{run}}/letters"}}}}
-  evaluation: {{depth: 6, max_samples: 40, prepare_deadline: 4m}}
+  evaluation: {{depth: 6, max_samples: 40, prepare_deadline: 4m, profile: off}}
   budget: {{wall: 25m, evaluations: 120}}
 """
 TARGETS = {"gpu": {"target": "cuda", "workloads": "example", "holdout": "example_holdout", "seed": "cuda_naive"},
