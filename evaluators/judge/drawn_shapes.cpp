@@ -43,7 +43,7 @@ class ShapeDraw {
     bool changed = false;
     std::vector<std::string> names;
     for (const Dimension& d : task_.dimensions) names.push_back(d.name);
-    for (std::size_t i = names.size(); i > 1; --i) std::swap(names[i - 1], names[below(stream_, i)]);
+    shuffle(names, stream_);
     for (const std::string& name : names) {
       // A value that follows from the others, such as that of the keys' length, mostly stays so.
       if (changed && below(stream_, given_.contains(name) ? 4 : 2) == 0) continue;
@@ -65,7 +65,7 @@ class ShapeDraw {
     std::vector<std::string> others;
     for (const Dimension& d : task_.dimensions)
       if (d.name != focus.name && d.name != focus.of && d.name != focus.also) others.push_back(d.name);
-    for (std::size_t i = others.size(); i > 1; --i) std::swap(others[i - 1], others[below(stream_, i)]);
+    shuffle(others, stream_);
     for (const std::string& name : others)
       if (focus.others == Focus::Others::least)
         take_least(name);
@@ -117,7 +117,7 @@ class ShapeDraw {
     current_ = base;
     std::vector<std::string> names;
     for (const Dimension& d : task_.dimensions) names.push_back(d.name);
-    for (std::size_t i = names.size(); i > 1; --i) std::swap(names[i - 1], names[below(stream_, i)]);
+    shuffle(names, stream_);
     const auto large = std::partition(names.begin(), names.end(),
                                       [&](const std::string&) { return below(stream_, 2) == 0; });
     for (auto name = names.begin(); name != large; ++name) take_small(*name);

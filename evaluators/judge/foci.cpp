@@ -147,7 +147,7 @@ std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64
   };
   for (auto* part : {&joined, &exactly, &together, &first, &then}) {
     std::erase_if(*part, too_long);
-    for (std::size_t i = part->size(); i > 1; --i) std::swap((*part)[i - 1], (*part)[below(stream, i)]);
+    shuffle(*part, stream);
   }
   // What a condition joins, a single number, the same again, and two numbers that no condition joins: where
   // some are many, the others must not wait for their end.
@@ -190,7 +190,7 @@ std::vector<Focus> table_foci(const Task& task, const Variant& variant, std::uin
                            static_cast<double>(row[i + 1])});
       }
     }
-  for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[below(stream, i)]);
+  shuffle(all, stream);
   return all;
 }
 

@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <random>
 #include <string_view>
+#include <utility>
 
 namespace cultivar {
 
@@ -19,5 +21,10 @@ RandomStream stream_of(std::uint64_t run_seed, std::string_view name, std::uint6
 
 std::size_t below(RandomStream&, std::size_t bound);  // uniform in [0, bound); bound > 0
 double uniform(RandomStream&);                        // [0, 1)
+
+template <class Range>
+void shuffle(Range&& all, RandomStream& stream) {
+  for (std::size_t i = std::size(all); i > 1; --i) std::swap(all[i - 1], all[below(stream, i)]);
+}
 
 }  // namespace cultivar

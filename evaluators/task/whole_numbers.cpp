@@ -26,7 +26,7 @@ void draw_integers(const Fill& fill, RandomStream& stream, std::span<double> lin
 
 void draw_permutation(const Fill& fill, RandomStream& stream, std::span<double> line) {
   for (std::size_t i = 0; i < line.size(); ++i) line[i] = fill.a + static_cast<double>(i);
-  for (std::size_t i = line.size(); i > 1; --i) std::swap(line[i - 1], line[below(stream, i)]);
+  shuffle(line, stream);
 }
 
 // line[0] = 0, line[n] = b, with steps of at least a: random places, in order, of what is above the minimum.
