@@ -147,7 +147,7 @@ class Meter {
       variant.manifest.launch.emplace_back();
       variant.manifest.launch.back().kernel = name;
     }
-    CpuCompiler compiler({.cache = cache});
+    CpuCompiler compiler({.cache = cache, .own_code = true});
     auto binary = compiler.compile(variant, {fmt::format("VECTOR_BYTES={}", vector_bytes_)}, 60.0);
     if (!binary)
       throw MissingError("the kernels that measure this device's peak rates do not compile: " +

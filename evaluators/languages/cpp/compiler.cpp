@@ -340,7 +340,8 @@ tl::expected<Binary, CompileFailure> CpuCompiler::compile(const Variant& variant
                              clock_instructions_fault() ? "" : " clocks", fmt::join(macros, "\n"),
                              fmt::join(kernels, " "), checks, variant.source));
   if (auto cached = s.cache.find(key)) return *cached;
-  if (const std::string line = other_instruction_sets(variant.source); !line.empty())
+  if (const std::string line = s.options.own_code ? "" : other_instruction_sets(variant.source);
+      !line.empty())
     return fail(
         Stage::compile, "other code for other instruction sets, which no check compiles: " + line,
         "Where the kernel is exported to, the other branch may be compiled, unchecked. Write the code of one "

@@ -18,6 +18,8 @@ struct CpuCompilerOptions {
   std::filesystem::path cache;  // may be shared by processes: every file in it is written atomically
   std::string program = {};     // empty: the first of c++, g++, clang++ found in PATH
   std::size_t memory_bytes = std::size_t{4} << 30;  // limit for one compiler process
+  bool own_code =
+      false;  // Cultivar's, which is exported nowhere and may have code for several instruction sets
 };
 
 class CpuCompiler : public Compiler {  // thread-safe
