@@ -116,7 +116,7 @@ json bundle_manifest(const Task& task, const std::vector<BundledKernel>& kernels
       {"tensors", tensors_of(task, best.workloads.front())},
       {"predicate",
        {{"where", where},
-        {"at_most", longest_sums(task)},
+        {"at_most", accepted_extents(task)},
         {"alignment_bytes", kTensorAlignment},
         {"no_dimension_is_0", true}}},
       {"kernels", claims},

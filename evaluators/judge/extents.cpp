@@ -48,6 +48,13 @@ std::map<std::string, double> longest_sums(const Task& task) {
   return most;
 }
 
+std::map<std::string, double> accepted_extents(const Task& task) {
+  std::map<std::string, double> most = longest_extents(task);
+  for (const auto& [dimension, sum] : longest_sums(task)) most[dimension] = sum;
+  most.erase(repeated_dimension(task));
+  return most;
+}
+
 double wider_errors(const Task& task, const Workload& workload,
                     const std::map<std::string, double>& listed_sums) {
   constexpr double kManyElements = 0x1p22, kOfMany = 1.25;

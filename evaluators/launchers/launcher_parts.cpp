@@ -312,8 +312,8 @@ Expected<std::string> requirements(const LauncherInput& input, bool on_this_devi
     text += fmt::format(
         "    if (!({0} <= {1:.1f})) {2};\n", variable(dimension), most,
         refused(fmt::format(
-            "\"{0}: {1} is \" + std::to_string((long long)({2})) + \", but outputs sum over it, and "
-            "this kernel was checked only up to {3:.0f}\"",
+            "\"{0}: {1} is \" + std::to_string((long long)({2})) + \", but kernels are checked only up to "
+            "{3:.0f}\"",
             task, dimension, variable(dimension), most)));
   std::vector<std::pair<const Expression*, std::string>> all;
   for (const auto& relation : input.task.where)

@@ -28,7 +28,7 @@ struct LauncherInput {
   // Of each tensor, up to which the kernel was checked; absent: 2^31 - 1 bytes.
   std::map<std::string, std::int64_t> most_elements = {};
   std::vector<Workload> covered = {};  // of more specializations that are built in
-  // Up to where the kernel was checked, in dimensions that outputs sum over; empty: not limited.
+  // Up to where the kernel was checked in each dimension; absent: not limited.
   std::map<std::string, double> longest = {};
 };
 

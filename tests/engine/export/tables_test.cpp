@@ -102,7 +102,7 @@ BOOST_FIXTURE_TEST_CASE(a_bundle_of_an_installed_seed_without_tunables_says_so, 
   for (const char* words :
        {"without tunables, identity `", ", the hand-written seed `naive.cpp`, as given: ",
         "For f32; built in: the shapes that the task and the kernel's manifest (`requires`, "
-        "`constraints`) accept, with at most\n536870911 elements in a tensor",
+        "`constraints`) accept, with at most 536870911 elements in a tensor",
         "each begins at a multiple of 64 bytes", "no output shares memory with another tensor"})
     BOOST_TEST(contains(text, words), text);
   BOOST_TEST(!contains(text, " in the record ("), text);
