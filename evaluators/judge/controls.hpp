@@ -13,10 +13,11 @@
 namespace cultivar {
 
 // Built-in controls, applied to each output tensor separately while the others are correct: zeros; the mean;
-// a copy of an input of the same shape (unless a stress case refuses it); the output of other inputs; the correct output rounded to fp8 (e4m3).
-// In addition the task's own `control_*`, where their `when` holds; all of them must be listed in task.yaml.
-// The oracle itself, rounded to the outputs' types, must pass. An Error names the control, the shape and what
-// to change. `step` is told which function of the reference is about to run, and on which shape.
+// a copy of an input of the same shape (unless a stress case refuses it); the output of other inputs; the
+// correct output rounded to fp8 (e4m3). In addition the task's own `control_*`, where their `when` holds; all
+// of them must be listed in task.yaml. The oracle itself, rounded to the outputs' types, must pass. An Error
+// names the control, the shape and what to change. `step` is told which function of the reference is about to
+// run, and on which shape.
 Expected<void> check_controls(const Task&, const TaskReference&, Target, int threads,
                               const std::function<void(const std::string&)>& step = {});
 

@@ -126,8 +126,8 @@ BOOST_AUTO_TEST_CASE(a_call_that_is_not_as_the_kernel_was_checked_is_answered_wi
         "large: softmax: the tensor x would have 536870912 elements, but this kernel was checked only with "
         "up to "
         "536870911 in it: split the call\n",
-        "long: softmax: C is 65537, but kernels are checked only up to 65536\n",
-        "accepts 1 0 1 0 0\n", "specialization any\n"})
+        "long: softmax: C is 65537, but kernels are checked only up to 65536\n", "accepts 1 0 1 0 0\n",
+        "specialization any\n"})
     BOOST_TEST(contains(said, line), line << " is not in\n" << said);
   const double cost = std::stod(said.substr(said.find("cost ") + 5));
   BOOST_TEST(cost < 100.0);  // a few ns on an idle machine

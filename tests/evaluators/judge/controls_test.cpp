@@ -119,7 +119,8 @@ BOOST_AUTO_TEST_CASE(a_copy_of_an_input_may_be_right_on_plain_values_if_a_stress
   const std::string said = controls_of(own, kTight, kTriples, copies);
   BOOST_TEST(said.find("a copy of x for y") != std::string::npos, said);
   std::string but_of_ones = copies;
-  but_of_ones.replace(but_of_ones.find("1 * args.tensor(\"x\")[row * C + c]"), std::string("1 * args.tensor(\"x\")[row * C + c]").size(),
+  but_of_ones.replace(but_of_ones.find("1 * args.tensor(\"x\")[row * C + c]"),
+                      std::string("1 * args.tensor(\"x\")[row * C + c]").size(),
                       "args.tensor(\"x\")[row * C + c] == 1 ? 2 : args.tensor(\"x\")[row * C + c]");
   BOOST_TEST(controls_of(own, kTight, kTriples, but_of_ones) == "");
 }

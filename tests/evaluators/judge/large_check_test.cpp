@@ -155,7 +155,8 @@ BOOST_AUTO_TEST_CASE(offsets_of_32_bits_are_refused_and_of_64_are_right) {
   BOOST_REQUIRE(wraps.wrong.has_value());
   BOOST_TEST(contains(wraps.wrong->reason, "crashed on R"), wraps.wrong->reason);
   BOOST_TEST(contains(wraps.wrong->reason, "elements: 2^31 + "), wraps.wrong->reason);
-  BOOST_TEST(contains(wraps.wrong->diagnostics, "compute offsets, and shares of threads, in 64 bits"), wraps.wrong->diagnostics);
+  BOOST_TEST(contains(wraps.wrong->diagnostics, "compute offsets, and shares of threads, in 64 bits"),
+             wraps.wrong->diagnostics);
   BOOST_TEST(wraps.elements == 0);
 
   // Nothing faults, but the last rows are never written.
