@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a campaign's kernels to a Python package that puts them into the model, and its proof."""
+
+import inspect
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+from . import fast_package, fast_verify
+from .refusal import Refusal
+
+VERBATIM = {"__init__.py": fast_package, "verify.py": fast_verify}
+
+
+def chosen(profile, choices):
+    """The regions that are put in, the greatest gain first, each without another one around it or in it; and why others are not."""
+    known = {r["name"]: r for r in profile["regions"] if r["name"]}
+    left = [(c["name"], c["left"]) for c in choices if "left" in c]
+    found = []
+    for choice in choices:
+        if "left" not in choice:
+            region = known[choice["name"]]
+            found.append({**region, "speedup": choice["speedup"], "gain_ms": region["ms"] * (1.0 - 1.0 / choice["speedup"])})
+    taken = []
+    for region in sorted(found, key=lambda r: -r["gain_ms"]):
+        other = next((o for o in taken if _overlap(region, o)), None)
+        if other is None:
+            taken.append(region)
+        else:
+            left.append((region["name"], f"{other['name']}, which gains more, contains it or lies in it"))
+    return taken, left
+
+
+def _overlap(one, other):
+    return any(a.startswith(b + ".") or b.startswith(a + ".") for a in one["paths"] for b in other["paths"])
+
+
+def write_package(campaign, out, choices):
+    """Writes everything but the kernels, which are in out/kernels; returns the facts and what is left out."""
+    with open(os.path.join(campaign, "profile.json"), encoding="utf-8") as file:
+        profile = json.load(file)
+    with open(os.path.join(campaign, "regions.json"), encoding="utf-8") as file:
+        tasks = json.load(file)
+    taken, left = chosen(profile, choices)
+    for name, why in left:
+        shutil.rmtree(os.path.join(out, "kernels", name), ignore_errors=True)
+    if not taken:
+        raise Refusal("There is nothing to put in: " + "; ".join(f"{n}: {w}" for n, w in left) + ".",
+                      "Search longer: cultivar optimise.")
+    total = profile["ms"]
+    facts = {key: profile[key] for key in ("model", "build", "inputs", "threads", "torch", "fastest", "ms")}
+    facts["predicted"] = total / max(total - sum(r["gain_ms"] for r in taken), 0.01 * total)
+    facts["regions"] = [{**r, "function": r["name"], "inputs": tasks[r["name"]]["inputs"]} for r in taken]
+    shutil.copytree(os.path.join(campaign, "source"), os.path.join(out, "source"), ignore=shutil.ignore_patterns("region_*", "__pycache__"))
+    for name, module in VERBATIM.items():
+        shutil.copyfile(module.__file__, os.path.join(out, name))
+    import cultivar_reference.modes
+    shutil.copyfile(inspect.getsourcefile(cultivar_reference.modes), os.path.join(out, "exact.py"))
+    with open(os.path.join(out, "regions.json"), "w", encoding="utf-8") as file:
+        json.dump(facts, file, indent=1)
+    return facts, left
+
+
+def readme(out, facts, left, proof):
+    name = os.path.basename(out)
+    lines = [f"# {name}: {facts['model']} with other kernels", "", "```", fast_package.__doc__.split("\n\n")[1].replace("fast", name), "```", "",
+             fast_package.__doc__.split("\n\n", 2)[2].strip(), "", "## What was proven", "", fast_verify.words(proof), "",
+             f"`python verify.py` proves it again, on any machine with PyTorch 2, numpy, CMake and a C++ compiler. Measured with PyTorch "
+             f"{proof['torch']} and {proof['threads']} threads.", "", "| region | modules | gain in the search | ms of a pass before |",
+             "|---|---|---|---|"]
+    lines += [f"| {r['name']} ({r['class']}) | {len(r['paths'])} | {r['speedup']:.3g} x | {r['ms']:.3g} |" for r in facts["regions"]]
+    if left:
+        lines += ["", "Left as they were:", ""] + [f"- {n}: {why}" for n, why in left]
+    with open(os.path.join(out, "README.md"), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def apply(campaign, out, choices, seconds, say):
+    """The summary for the command: {"right", "report", "proof", "regions", "left"}."""
+    facts, left = write_package(campaign, out, choices)
+    say(f"{len(facts['regions'])} regions are put in; building and proving")
+    verify = subprocess.Popen([sys.executable, os.path.join(out, "verify.py"), "--json", "--seconds", str(seconds)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said = []
+    for line in verify.stderr:
+        said.append(line.rstrip())
+        say(line.rstrip())
+    text = verify.stdout.read()
+    verify.wait()
+    try:
+        proof = json.loads(text)
+    except ValueError:
+        raise Refusal("The proof ended without a result: " + " ".join(said[-12:])[-1500:], "The kernels are not used.") from None
+    readme(out, facts, left, proof)
+    report = fast_verify.words(proof)
+    if left:
+        report += "\nLeft as they were:\n" + "\n".join(f"  {n}: {why}" for n, why in left)
+    report += f"\n\n  import {os.path.basename(out)}; {os.path.basename(out)}.enable(model)\n\nSee README.md in {out}."
+    return {"right": proof["right"], "report": report, "proof": proof, "predicted": facts["predicted"],
+            "regions": [{k: r[k] for k in ("name", "paths", "speedup", "ms", "gain_ms")} for r in facts["regions"]],
+            "left": [{"name": n, "why": why} for n, why in left]}
