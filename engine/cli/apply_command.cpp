@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/cli/commands.hpp"
+#include "engine/cli/import_program.hpp"
+#include "engine/cli/installation_paths.hpp"
+#include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
+#include "engine/cli/search_session.hpp"
+#include "engine/cli/suite_session.hpp"
+#include "engine/export/bundle.hpp"
+#include "engine/suite/suite_row.hpp"
+#include "evaluators/system/error.hpp"
+#include "evaluators/system/json_text.hpp"
+#include "evaluators/system/plain_text.hpp"
+
+namespace cultivar {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// What a region's search gives to the model: {name, speedup} with its kernel exported to `kernels`, or
+// {name, left}, with the reason.
+json choice(const SuiteTask& task, const fs::path& run, const fs::path& kernels, double least,
+            const Runtime& runtime) {
+  const SuiteRow row = row_of(task, run, "", runtime.installation.tasks);
+  json made = {{"name", task.name}};
+  const auto left = [&](const std::string& why) {
+    made["left"] = why;
+    return made;
+  };
+  if (row.state == "not begun") return left("it was not searched");
+  if (!row.best) return left(row.trouble.empty() ? "no kernel was confirmed" : row.trouble);
+  if (!row.best->confirmed || row.best->rivals.empty())
+    return left("its best kernel was not confirmed beside PyTorch");
+  made["speedup"] = row.best->best_rival.mean;
+  if (row.best->best_rival.mean < least)
+    return left(fmt::format("its best kernel is {:.3g} x as fast as PyTorch", row.best->best_rival.mean));
+  const auto record = Record::open(run);
+  if (!record) return left(record.error().text());
+  const auto exported = export_bundle({*record, 0, kernels / task.name, runtime});
+  if (!exported) return left("the export failed: " + exported.error().text());
+  return made;
+}
+
+}  // namespace
+
+int apply_command(const Arguments& arguments) {
+  std::string folder, out;
+  double least = 1.01, seconds = 20.0;
+  bool as_json = false;
+  Options options("apply",
+                  "Writes a Python package that puts the kernels of a campaign into the model, with the "
+                  "original modules as "
+                  "the fallback, and proves it on the whole model: new inputs, the fastest of eager and "
+                  "torch.compile beside "
+                  "it, errors against fp64. Needs CMake and a C++ compiler.",
+                  "cultivar apply camp --out fast");
+  options.argument("CAMPAIGN", folder, "the folder that `cultivar import --inputs` wrote");
+  options.option("--out", out, "the folder of the package, whose name is the package's");
+  options.option(
+      "--least-speedup", least,
+      "over the fastest contender, that a kernel must have to be put in; 0: all that were confirmed");
+  options.option("--seconds", seconds, "of the proof's timed runs");
+  options.flag("--json", as_json, "print the result as JSON on stdout");
+  if (const auto code = options.parse(arguments)) return *code;
+  if (out.empty()) throw InputError("name the folder of the package with --out FOLDER");
+
+  const fs::path package = fs::absolute(out).lexically_normal(), campaign = fs::absolute(folder);
+  std::error_code none;
+  if (fs::exists(package, none) && !fs::is_empty(package, none))
+    throw InputError(fmt::format("{} exists and is not empty (name a new folder with --out)", out));
+  const Output output(as_json);
+  const InstallationPaths installation = find_installation();
+  const Suite suite = load_suite(campaign_file(folder), {}, installation_of(installation));
+  const Runtime runtime = runtime_of(installation);
+  json choices = json::array();
+  for (const SuiteTask& task : suite.tasks)
+    choices.push_back(
+        choice(task, fs::path(campaign_runs(folder)) / task.name, package / "kernels", least, runtime));
+  for (const auto& [name, why] : suite.refused) choices.push_back({{"name", name}, {"left", why}});
+  fs::create_directories(package, none);
+  const std::string python = suite.tasks.front().config.evaluation.python;
+  const auto interpreter = find_interpreter(python, PythonNeeds::torch);
+  if (!interpreter) throw MissingError(interpreter.error().message);
+  const json told =
+      run_import_program({.subject = folder,
+                          .arguments = {"--apply", campaign.string(), "--out", package.string(), "--choices",
+                                        json_text(choices), "--seconds", fmt::format("{:g}", seconds)},
+                          .readable = {campaign},
+                          .writable = {package},
+                          .quiet = as_json},
+                         *interpreter, installation);
+  output.facts(told);
+  if (told.contains("refused")) {
+    fs::remove_all(package, none);
+    notify("cultivar apply: {} {}\n", plain_text(told.value("refused", "")),
+           plain_text(told.value("remedy", "")));
+    return 1;
+  }
+  output.line(plain_text(told.value("report", "")));
+  return told.value("right", false) ? 0 : 1;
+}
+
+}  // namespace cultivar
