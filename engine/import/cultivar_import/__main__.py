@@ -28,6 +28,8 @@ def parser():
     made.add_argument("--threads", type=int, default=0, help="of a whole model; 0: as many as there are cores")
     made.add_argument("--least", type=float, default=0.02, help="of a whole model: the share of its time that a region must promise")
     made.add_argument("--regions", type=int, default=6, help="of a whole model: the most tasks")
+    made.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of a whole model")
+    made.add_argument("--tasks", default="", help="of a whole model: the folder of installed tasks, whose kernels may replace functions")
     made.add_argument("--apply", metavar="CAMPAIGN", help="puts kernels of a campaign, which are in OUT/kernels, into its model")
     made.add_argument("--choices", default="[]", help="of --apply: what became of each region, as JSON")
     made.add_argument("--seconds", type=float, default=20.0, help="of the proof of --apply")
@@ -111,7 +113,7 @@ def main():
             torch.set_num_threads(options.threads or len(os.sched_getaffinity(0)))
             from .model_profile import Profile
             profile = Profile(options.file, options.inputs, options.out, options.least, options.regions,
-                              patient(say) if say else None).run()
+                              patient(say) if say else None, options.device, options.tasks).run()
             summary = profile.summary()
             write(**summary) if write else print(json.dumps(summary) if options.json else profile.report())
             return 0

@@ -50,9 +50,10 @@ def write_package(campaign, out, choices):
         raise Refusal("There is nothing to put in: " + "; ".join(f"{n}: {w}" for n, w in left) + ".",
                       "Search longer: cultivar optimise.")
     total = profile["ms"]
-    facts = {key: profile[key] for key in ("model", "build", "inputs", "threads", "torch", "fastest", "ms")}
+    facts = {key: profile[key] for key in ("model", "build", "inputs", "device", "threads", "torch", "fastest", "ms")}
     facts["predicted"] = total / max(total - sum(r["gain_ms"] for r in taken), 0.01 * total)
-    facts["regions"] = [{**r, "function": r["name"], "inputs": tasks[r["name"]]["inputs"]} for r in taken]
+    facts["regions"] = [{**r, "call": r["match"]["task"] if r["match"] else r["name"],
+                         "inputs": [] if r["match"] else tasks[r["name"]]["inputs"]} for r in taken]
     shutil.copytree(os.path.join(campaign, "source"), os.path.join(out, "source"), ignore=shutil.ignore_patterns("region_*", "__pycache__"))
     for name, module in VERBATIM.items():
         shutil.copyfile(module.__file__, os.path.join(out, name))

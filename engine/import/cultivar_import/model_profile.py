@@ -8,7 +8,7 @@ import sys
 
 import torch
 
-from . import model_regions, model_times, observe
+from . import model_functions, model_regions, model_times, observe
 from .model_picture import picture
 from .model_source import WholeModel
 from .refusal import Refusal
@@ -20,18 +20,19 @@ COVERED = 0.8  # of what could be gained of a region, from which on its parts ar
 class Profile:
     """`least`: the share of the model's time that a region must promise to become a task; `most`: of tasks."""
 
-    def __init__(self, file, inputs, out, least=0.02, most=6, say=None):
+    def __init__(self, file, inputs, out, least=0.02, most=6, say=None, device="cpu", tasks=""):
         self.say = say or (lambda text: None)
-        self.out, self.least, self.most = out, least, most
+        self.out, self.least, self.most, self.device = out, least, most, device
         self.say(f"reading {file}")
-        self.whole = WholeModel(file, inputs)
+        self.whole = WholeModel(file, inputs, device)
+        self.functions = model_functions.known_functions(tasks)
 
     def run(self):
         whole = self.whole
         model = self.model = whole.build()
         args, kwargs = whole.draw(1)
         self.deterministic(model, args, kwargs)
-        self.baselines = model_times.baselines(model, whole.draw, self.say)
+        self.baselines = model_times.baselines(model, whole.draw, self.say, self.device)
         torch._dynamo.reset()
         ran = {name: t for name, t in self.baselines.items() if isinstance(t, model_times.Times)}
         if "eager" not in ran:
@@ -39,15 +40,19 @@ class Profile:
         self.fastest = min(ran, key=lambda name: ran[name].median)
         self.total = ran[self.fastest]
         self.say(f"the fastest baseline is {self.fastest}, {1e3 * self.total.median:.3g} ms")
-        self.regions = model_regions.regions_of(model_regions.parts_of(model, args, kwargs))
-        self.say(f"{len(self.regions)} kinds of submodules: their times, and what this machine could do")
-        model_times.by_hooks(model, args, kwargs, self.regions)
-        self.operators = model_times.operators(model, args, kwargs)
-        self.machine = model_times.Machine()
+        self.regions = model_regions.regions_of(model_regions.parts_of(model, args, kwargs, self.functions), self.device)
+        self.say(f"{len(self.regions)} kinds of parts: their times, and what this machine could do")
+        model_times.by_ranges(model, args, kwargs, self.regions, self._watched, self.device)
+        self.operators = model_times.operators(model, args, kwargs, self.device)
+        dtypes = [p.dtype for p in model.parameters() if p.dtype.is_floating_point]
+        self.machine = model_times.Machine(self.device, max(set(dtypes), key=dtypes.count) if dtypes else torch.float32)
         self._measure(ran["eager"])
         self._choose()
         self._write()
         return self
+
+    def _watched(self, enter, leave):
+        return model_functions.watched(self.model, self.functions, enter, lambda path, *_: leave(path))
 
     def deterministic(self, model, args, kwargs):
         with torch.no_grad():
@@ -70,12 +75,12 @@ class Profile:
             if region.why_not or region.base.median < LEAST_SHARE * self.total.median:
                 continue
             self.say(f"region {region.paths[0]} ({region.kind}, {region.calls} calls)")
-            if model_regions.export(region) is None:
+            if not model_regions.understood(region, self.device):
                 continue
             region.floor, region.floor_of = self.machine.floor(region)
             region.floor *= region.calls
             if compiled:
-                alone = model_times.compiled_alone(region)
+                alone = model_times.compiled_alone(region, model_times.BASELINES[self.device][self.fastest], self.device)
                 if alone is not None:
                     region.base = model_times.Times([s * region.calls for s in alone.samples])
             if region.base.median > self.total.median:  # no part takes longer than the whole: the machine was slower meanwhile
@@ -116,6 +121,8 @@ class Profile:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             shutil.copyfile(path, target)
         for region in self.chosen:
+            if region.match:
+                continue
             with open(os.path.join(folder, f"region_{region.name}.py"), "w", encoding="utf-8") as file:
                 file.write(self.region_file(region))
         for name, text in (("profile.json", json.dumps(self.facts(), indent=1) + "\n"), ("profile.md", self.page()),
@@ -127,7 +134,7 @@ class Profile:
         """A file that `cultivar import` makes a task of."""
         lines = [f'"""{region.kind} of the model, as at {region.paths[0]}: written by `cultivar import`."""', "", "import torch", "",
                  "import whole_model", "", "", "def build():",
-                 f"    return {self.whole.expression()}.eval().get_submodule({region.paths[0]!r})", "", "", "def get_inputs():",
+                 f"    return {self.whole.expression()}.eval().cpu().get_submodule({region.paths[0]!r})", "", "", "def get_inputs():",
                  "    return {"]
         for name, value in region.arguments.items():
             lines.append(f"        {name!r}: {drawn(value)},")
@@ -142,22 +149,24 @@ class Profile:
                 "traits": model_regions.traits(r.part.module),
                 "arguments": {n: argument_facts(v) for n, v in r.arguments.items()},
                 "tuple": len(r.result) if isinstance(r.result, (tuple, list)) else None,
-                "results": [[list(t.shape), str(t.dtype)[6:]] for t in torch.utils._pytree.tree_leaves(r.result)
+                "device": self.device, "function_of": r.known.qualified if r.known else "", "match": r.match,
+                "states": {n: [list(t.shape), str(t.dtype)[6:]] for n, t in r.part.module.state_dict().items()},
+                "results": [[list(t.shape), str(t.dtype)[6:], r.strides or list(t.stride())] for t in torch.utils._pytree.tree_leaves(r.result)
                             if isinstance(t, torch.Tensor)],
                 "ms": 1e3 * r.base.median, "q1_ms": 1e3 * r.base.low, "q3_ms": 1e3 * r.base.high, "eager_ms": 1e3 * r.times.median,
                 "floor_ms": 1e3 * r.floor, "floor_of": r.floor_of, "gain_ms": 1e3 * self.gain(r), "left_out": r.why_not})
         return {"model": f"{os.path.basename(self.whole.source.path)}:{self.whole.source.name}", "build": self.whole.expression(),
-                "inputs": [module, function], "device": "cpu", "threads": torch.get_num_threads(), "torch": torch.__version__,
+                "inputs": [module, function], "device": self.device, "threads": torch.get_num_threads(), "torch": torch.__version__,
                 "baselines": {n: t.facts() if isinstance(t, model_times.Times) else {"failed": t} for n, t in self.baselines.items()},
                 "fastest": self.fastest, "ms": 1e3 * self.total.median, "machine": self.machine.facts(),
                 "operators": [[n, share] for n, share in self.operators], "regions": regions}
 
     def summary(self):
         """For the command: what became of the model, the regions that become tasks, and the table."""
-        return {"report": self.report(), "table": self.rows(), "threads": torch.get_num_threads(), "fastest": self.fastest,
+        return {"report": self.report(), "table": self.rows(), "device": self.device, "threads": torch.get_num_threads(), "fastest": self.fastest,
                 "ms": 1e3 * self.total.median, "python": sys.executable,
                 "regions": [{"name": r.name, "file": f"region_{r.name}.py", "ms": 1e3 * r.base.median, "floor_ms": 1e3 * r.floor,
-                             "call_ms": 1e3 * r.base.median / r.calls} for r in self.chosen]}
+                             "call_ms": 1e3 * r.base.median / r.calls, **({"match": r.match} if r.match else {})} for r in self.chosen]}
 
     def rows(self):
         """Cells of the table, with their heads."""
@@ -176,8 +185,8 @@ class Profile:
 
     def report(self):
         """What was measured and what follows, in words."""
-        lines = [f"{os.path.basename(self.whole.source.path)}:{self.whole.source.name}, in evaluation mode on the CPU with "
-                 f"{torch.get_num_threads()} threads"]
+        lines = [f"{os.path.basename(self.whole.source.path)}:{self.whole.source.name}, in evaluation mode on "
+                 + (f"the CPU with {torch.get_num_threads()} threads" if self.device == "cpu" else f"one {torch.cuda.get_device_name()}")]
         for name, t in self.baselines.items():
             lines.append(f"  {name}: " + (f"{1e3 * t.median:.3g} ms ({1e3 * t.low:.3g} - {1e3 * t.high:.3g})"
                                          if isinstance(t, model_times.Times) else t))
@@ -206,7 +215,7 @@ class Profile:
 
 def argument_facts(value):
     if isinstance(value, torch.Tensor):
-        return {"shape": list(value.shape), "dtype": str(value.dtype)[6:]}
+        return {"shape": list(value.shape), "dtype": str(value.dtype)[6:], "stride": list(value.stride())}
     return {"value": repr(value)}
 
 
@@ -215,6 +224,7 @@ def drawn(value):
     if not isinstance(value, torch.Tensor):
         return repr(value)
     shape = list(value.shape)
+    value = value.cpu()
     known = observe.measured(value)
     if not value.dtype.is_floating_point:
         kind = "" if value.dtype == torch.int64 else f", dtype={value.dtype}"

@@ -7,6 +7,7 @@ import re
 import torch
 
 from .fast_package import PLAIN, traits
+from .model_functions import FunctionCall, arguments_of_function, matched, watched
 from .model_source import arguments_of
 from .refusal import brief
 from .subject import identifier
@@ -29,10 +30,20 @@ class Region:
         self.at, self.why_not = {}, ""  # calls by the path of a module; why it can be no task
         self.times = self.base = None  # seconds of all calls in a pass: eager, and in the fastest baseline (model_times.Times)
         self.floor, self.floor_of, self.name = 0.0, "", ""
+        self.match, self.strides = None, None  # of a function of PyTorch: model_functions.matched
 
     @property
     def kind(self):
-        return type(self.part.module).__name__
+        return self.part.module.known.name if self.known else type(self.part.module).__name__
+
+    @property
+    def known(self):
+        """The function of PyTorch that it calls; None: it is a module."""
+        return self.part.module.known if isinstance(self.part.module, FunctionCall) else None
+
+    def needed(self, flops):
+        """Of the operations that are counted for a call, those that no kernel can leave out."""
+        return flops / 2 if self.match and self.match["numbers"].get("causal") else flops
 
     @property
     def paths(self):
@@ -59,39 +70,37 @@ def shape_text(tensor):
     return f"{SHORT.get(tensor.dtype, str(tensor.dtype)[6:])}[{', '.join(map(str, tensor.shape))}]"
 
 
-def parts_of(model, args, kwargs):
-    """Every submodule that a pass calls, with its arguments and results."""
-    parts, handles = {}, []
-    for path, module in model.named_modules():
-        if path and type(module).forward is not torch.nn.Module.forward:
-            parts[path] = Part(path, module)
+def parts_of(model, args, kwargs, functions=()):
+    """Every submodule that a pass calls, and every call of these functions, with arguments and results."""
+    parts = {}
 
-    def watch(part):
-        def after(module, given, named, result):
-            part.calls.append((arguments_of(module, given, named), result))
-        return after
+    def after(path, module, given, result):
+        own = isinstance(module, FunctionCall)
+        arguments = arguments_of_function(module.known, *given) if own else arguments_of(module, *given)
+        parts.setdefault(path, Part(path, module)).calls.append((arguments, result))
 
-    for part in parts.values():
-        handles.append(part.module.register_forward_hook(watch(part), with_kwargs=True))
-    try:
-        with torch.no_grad():
-            model(*args, **kwargs)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return [part for part in parts.values() if part.calls]
+    with torch.no_grad(), watched(model, functions, lambda path: None, after):
+        model(*args, **kwargs)
+    order = {path: k for k, (path, _) in enumerate(model.named_modules())}
+    return sorted(parts.values(), key=lambda part: (order.get(part.path, len(order)), part.path))
 
 
-def unfit(module, arguments, result):
+FLOATS = {"cpu": (torch.float32,), "cuda": (torch.float32, torch.bfloat16, torch.float16)}
+
+
+def unfit(module, arguments, result, device="cpu"):
     """Why a call of a module can be no task; empty: nothing is known against it."""
     if arguments is None:
         return "forward takes any number of arguments"
+    if isinstance(module, FunctionCall):
+        return ""  # matched() decides
+    floats = FLOATS[device]
     tensors = {n: v for n, v in arguments.items() if isinstance(v, torch.Tensor)}
     if not any(v.dtype.is_floating_point for v in tensors.values()):
         return "no input is floating point"
     for name, value in arguments.items():
         if isinstance(value, torch.Tensor):
-            if value.dtype not in (torch.float32, torch.int64, torch.int32):
+            if value.dtype not in (*floats, torch.int64, torch.int32):
                 return f"{name} has the dtype {str(value.dtype)[6:]}"
             if not value.is_contiguous():
                 return f"{name} is not contiguous, so a kernel would need a copy"
@@ -101,12 +110,14 @@ def unfit(module, arguments, result):
             return f"{name} is a {type(value).__name__}"
     outputs = result if isinstance(result, (tuple, list)) else [result]
     for value in outputs:
-        if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
-            return "it returns something other than tensors in f32"
+        if not isinstance(value, torch.Tensor) or value.dtype not in floats:
+            return "it returns something other than tensors in " + " or ".join(SHORT[f] for f in floats)
         if not value.is_contiguous():
             return "its result is not contiguous, so a kernel's would need a copy"
-    if any(p.dtype != torch.float32 for p in module.parameters()):
-        return "a parameter is not f32"
+    if any(p.dtype not in floats for p in module.parameters()):
+        return "a parameter is not " + " or ".join(SHORT[f] for f in floats)
+    if len({t.dtype for t in [*tensors.values(), *outputs, *module.parameters()] if t.dtype.is_floating_point}) > 1:
+        return "its tensors have several floating-point dtypes"
     if any(not p.is_contiguous() for p in module.parameters()):
         return "a parameter is not contiguous, so a kernel would need a copy"
     if any(isinstance(m, torch.nn.RNNBase) for m in module.modules()):
@@ -114,13 +125,13 @@ def unfit(module, arguments, result):
     return ""
 
 
-def regions_of(parts):
+def regions_of(parts, device="cpu"):
     """Parts as regions, those with the most calls of the largest classes first."""
     found = {}
     for part in parts:
         own = traits(part.module)
         for arguments, result in part.calls:
-            why = unfit(part.module, arguments, result)
+            why = unfit(part.module, arguments, result, device)
             sizes = [] if arguments is None else [
                 (n, shape_text(v) if isinstance(v, torch.Tensor) else repr(v)) for n, v in arguments.items()]
             key = (own, repr(sizes), why)
@@ -128,6 +139,20 @@ def regions_of(parts):
             region.why_not = why
             region.at[part.path] = region.at.get(part.path, 0) + 1
     return sorted(found.values(), key=lambda r: (-r.calls * max(1, sum(p.numel() for p in r.part.module.parameters())), r.paths[0]))
+
+
+def understood(region, device):
+    """Whether it can be a task: a function whose task computes the same, or a module that torch.export understands; else sets why_not."""
+    if region.known is None:
+        return export(region) is not None
+    found, strides = matched(region.known, region.arguments, region.result, device)
+    if strides is None:
+        region.why_not = found
+    elif found["dtype"] not in [str(f)[6:] for f in FLOATS[device]]:
+        region.why_not = f"it computes in {found['dtype']}"
+    else:
+        region.match, region.strides = found, strides
+    return not region.why_not
 
 
 def export(region):

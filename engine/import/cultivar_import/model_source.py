@@ -23,8 +23,9 @@ INPUTS = (
 class WholeModel:
     """The user's model in evaluation mode, and `draw(seed)`, the arguments of one call."""
 
-    def __init__(self, file, inputs):
+    def __init__(self, file, inputs, device="cpu"):
         path, name = split(file)
+        self.device = device
         self.source = Source(path, name, naming=False)
         if self.source.kind == "function":
             raise Refusal(f"{self.source.name} takes arguments, so it builds no model.", HOW)
@@ -57,7 +58,7 @@ class WholeModel:
             raise Refusal(f"{source.name} cannot be built: {brief(error)}.", "It must be built without arguments, network or a GPU.") from None
         if not isinstance(model, torch.nn.Module):
             raise Refusal(f"{source.name} returns a {type(model).__name__}, not a torch.nn.Module.", HOW)
-        return model.eval().requires_grad_(False)
+        return model.eval().requires_grad_(False).to(self.device)
 
     def draw(self, seed):
         """The arguments of one call: positional ones, and those by name."""
@@ -76,7 +77,7 @@ class WholeModel:
             raise Refusal(f"{self.inputs_name} returns a {type(made).__name__}.", INPUTS)
         if not any(isinstance(v, torch.Tensor) for v in [*args, *kwargs.values()]):
             raise Refusal(f"{self.inputs_name} returns no tensor.", INPUTS)
-        return args, kwargs
+        return torch.utils._pytree.tree_map(lambda v: v.to(self.device) if isinstance(v, torch.Tensor) else v, (args, kwargs))
 
     def expression(self, module="whole_model"):
         """How a file beside the copies of the user's files makes the model."""

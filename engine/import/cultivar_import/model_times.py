@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times of a whole model on the CPU: the user's baselines, its regions, and what the machine could do."""
+"""Times of a whole model: the user's baselines, its regions, and what the machine could do. On a GPU by events of the device."""
 
 import bisect
 import statistics
@@ -23,29 +23,50 @@ class Times:
         return {"ms": 1e3 * self.median, "q1_ms": 1e3 * self.low, "q3_ms": 1e3 * self.high, "samples": len(self.samples)}
 
 
-def timed(work, seconds=0.5, least=5, most=60):
+def once(work, device):
+    """Seconds of one run of `work`."""
+    if device == "cpu":
+        begin = time.perf_counter()
+        work()
+        return time.perf_counter() - begin
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    begin.record()
+    work()
+    end.record()
+    end.synchronize()
+    return 1e-3 * begin.elapsed_time(end)
+
+
+def timed(work, seconds=0.5, least=5, most=60, device="cpu"):
     """Times of `work`, for about that many seconds."""
     work()
     samples, end = [], time.perf_counter() + seconds
     while len(samples) < least or (len(samples) < most and time.perf_counter() < end):
-        begin = time.perf_counter()
-        work()
-        samples.append(time.perf_counter() - begin)
+        samples.append(once(work, device))
     return Times(samples)
 
 
-# The user's choices on a CPU: name, and what makes a callable of the model.
-BASELINES = (("eager", lambda model: model), ("torch.compile", lambda model: torch.compile(model, dynamic=False)))
+# The user's choices: name, and what makes a callable of the model.
+BASELINES = {
+    "cpu": {"eager": None, "torch.compile": {}},
+    "cuda": {"eager": None, "torch.compile": {}, "torch.compile with graphs": {"mode": "reduce-overhead"},
+             "torch.compile with max-autotune": {"mode": "max-autotune"}},
+}
 
 
-def baselines(model, draw, say, seconds=4.0, rounds=40):
+def compiled(module, options):
+    return module if options is None else torch.compile(module, dynamic=False, **options)
+
+
+def baselines(model, draw, say, device, seconds=4.0, rounds=40):
     """{name: Times, or the reason why it does not run}, interleaved in changing order, with new inputs in each round."""
     ready, found = {}, {}
     with torch.no_grad():
-        for name, make in BASELINES:
+        for name, options in BASELINES[device].items():
             say(f"baseline {name}")
             try:
-                call = make(model)
+                call = compiled(model, options)
                 args, kwargs = draw(1)
                 for _ in range(3):
                     call(*args, **kwargs)
@@ -60,58 +81,75 @@ def baselines(model, draw, say, seconds=4.0, rounds=40):
             args, kwargs = draw(1000 + k)
             order = list(ready) if k % 2 else list(ready)[::-1]
             for name in order:
-                begin = time.perf_counter()
-                ready[name](*args, **kwargs)
-                samples[name].append(time.perf_counter() - begin)
+                samples[name].append(once(lambda: ready[name](*args, **kwargs), device))
     found.update({name: Times(s) for name, s in samples.items()})
     return found
 
 
-def by_hooks(model, args, kwargs, regions, seconds=3.0):
-    """Sets `times` of each region, of all its calls in a pass together, in the eager model."""
+def by_ranges(model, args, kwargs, regions, watched, device, seconds=3.0):
+    """Sets `times` of each region, of all its calls in a pass together, in the eager model: on the CPU by a clock around each call, on a
+    GPU the time of the kernels that the calls launch, by torch.profiler. `watched(enter, leave)`: a context in which these are called
+    with the path around each call."""
     owner = {path: [] for region in regions for path in region.paths}
     for region in regions:
         for path in region.paths:
             owner[path].append(region)
     # A module that is called with different sizes belongs to several regions, which share its time by their calls.
-    sums = {path: 0.0 for path in owner}
-    handles = []
-    for path in owner:
-        module = model.get_submodule(path)
-        begun = []
-        handles.append(module.register_forward_pre_hook(lambda *_, begun=begun: begun.append(time.perf_counter()), prepend=True))
+    sums, open_ones = {}, {path: [] for path in owner}
 
-        def after(*_, begun=begun, path=path):
-            sums[path] += time.perf_counter() - begun.pop()
+    def enter(path):
+        if path in open_ones:
+            if device == "cpu":
+                open_ones[path].append(time.perf_counter())
+            else:
+                open_ones[path].append(torch.profiler.record_function(RANGE + path))
+                open_ones[path][-1].__enter__()
 
-        handles.append(module.register_forward_hook(after))
-    samples = {id(region): [] for region in regions}
-    end = time.perf_counter() + seconds
-    try:
-        with torch.no_grad():
+    def leave(path):
+        if path in open_ones and open_ones[path]:
+            began = open_ones[path].pop()
+            if device == "cpu":
+                sums[path] = sums.get(path, 0.0) + time.perf_counter() - began
+            else:
+                began.__exit__(None, None, None)
+
+    def one_pass():
+        sums.clear()
+        if device == "cpu":
             model(*args, **kwargs)
-            passes = 0
-            while passes < 5 or (passes < 40 and time.perf_counter() < end):
-                sums.update((path, 0.0) for path in sums)
-                model(*args, **kwargs)
-                passes += 1
-                for region in regions:
-                    samples[id(region)].append(sum(
-                        sums[p] * region.at[p] / sum(r.at[p] for r in owner[p]) for p in region.at))
-    finally:
-        for handle in handles:
-            handle.remove()
+            return
+        kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=kinds) as profile:
+            model(*args, **kwargs)
+            torch.cuda.synchronize()
+        for event in profile.key_averages():
+            if event.key.startswith(RANGE) and event.device_type == torch.autograd.DeviceType.CPU:
+                sums[event.key[len(RANGE):]] = 1e-6 * event.device_time_total
+
+    samples = {id(region): [] for region in regions}
+    with torch.no_grad(), watched(enter, leave):
+        one_pass()
+        passes, end = 0, time.perf_counter() + seconds
+        while passes < 5 or (passes < 40 and time.perf_counter() < end):
+            one_pass()
+            passes += 1
+            for region in regions:
+                samples[id(region)].append(sum(
+                    sums.get(p, 0.0) * region.at[p] / sum(r.at[p] for r in owner[p]) for p in region.at))
     for region in regions:
         region.times = Times(samples[id(region)])
 
 
-def compiled_alone(region):
+RANGE = "cultivar: "
+
+
+def compiled_alone(region, options, device):
     """Times of one call of a region that torch.compile has compiled by itself; None where it cannot."""
     try:
         with torch.no_grad():
             torch._dynamo.reset()
-            call = torch.compile(region.part.module, dynamic=False)
-            return timed(lambda: call(**region.arguments), 0.4)
+            call = compiled(region.part.module, options)
+            return timed(lambda: call(**region.arguments), 0.4, device=device)
     except Exception:
         return None
     finally:
@@ -119,19 +157,20 @@ def compiled_alone(region):
 
 
 class Machine:
-    """What this machine does at best: copies of memory that was just used, by size, and products in f32."""
+    """What this machine does at best: copies of memory that was just used, by size, and products in the model's dtype."""
 
-    SIZES = [1 << k for k in range(14, 28, 2)]
-
-    def __init__(self, size=1024):
+    def __init__(self, device="cpu", dtype=torch.float32):
+        self.device, self.dtype = device, dtype
+        self.SIZES = [1 << k for k in range(14, 28 if device == "cpu" else 31, 2)]
         self.copies = []
         for size_of in self.SIZES:
-            one = torch.zeros(size_of // 8)  # bytes are read and as many written
+            one = torch.zeros(size_of // 8, device=device)  # bytes are read and as many written
             two = torch.ones_like(one)
-            self.copies.append(min(timed(lambda: one.copy_(two), 0.05, 20, 200).samples))
-        a, b = torch.randn(size, size), torch.randn(size, size)
-        out = torch.empty(size, size)
-        self.flops = 2.0 * size**3 / min(timed(lambda: torch.mm(a, b, out=out), 0.5, 5).samples)
+            self.copies.append(min(timed(lambda: one.copy_(two), 0.05, 20, 200, device).samples))
+        size = 1024 if device == "cpu" else 8192
+        a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+        out = torch.empty(size, size, device=device, dtype=dtype)
+        self.flops = 2.0 * size**3 / min(timed(lambda: torch.mm(a, b, out=out), 0.5, 5, device=device).samples)
 
     def copy_seconds(self, count):
         """The time for `count` bytes of traffic."""
@@ -146,17 +185,20 @@ class Machine:
         """Seconds that one call of the region needs at least, and of what: "copy" or "products"."""
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             region.part.module(**region.arguments)
-        traffic, products = self.copy_seconds(region.bytes()), counter.get_total_flops() / self.flops
+        traffic, products = self.copy_seconds(region.bytes()), region.needed(counter.get_total_flops()) / self.flops
         return max(traffic, products), "products" if products > traffic else "copy"
 
     def facts(self):
-        return {"gflops": self.flops / 1e9, "copy_gb_s": {str(s): s / t / 1e9 for s, t in zip(self.SIZES, self.copies)}}
+        return {"gflops": self.flops / 1e9, "dtype": str(self.dtype)[6:],
+                "copy_gb_s": {str(s): s / t / 1e9 for s, t in zip(self.SIZES, self.copies)}}
 
 
-def operators(model, args, kwargs, most=12):
-    """The operators in which an eager pass spends its time: (name, share of the time)."""
-    with torch.no_grad(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+def operators(model, args, kwargs, device, most=12):
+    """The operators in which an eager pass spends its time: (name, share of the time, on a GPU that of the device)."""
+    kinds = [torch.profiler.ProfilerActivity.CPU] + [torch.profiler.ProfilerActivity.CUDA] * (device == "cuda")
+    with torch.no_grad(), torch.profiler.profile(activities=kinds) as profile:
         model(*args, **kwargs)
-    rows = [(e.key, e.self_cpu_time_total) for e in profile.key_averages() if e.key.startswith("aten::")]
+    rows = [(e.key, e.self_cpu_time_total if device == "cpu" else e.self_device_time_total) for e in profile.key_averages()
+            if e.key.startswith("aten::")]
     total = sum(t for _, t in rows) or 1.0
     return [(name, t / total) for name, t in sorted(rows, key=lambda r: -r[1])[:most]]
