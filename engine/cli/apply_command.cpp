@@ -11,7 +11,7 @@
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/suite_session.hpp"
 #include "engine/export/bundle.hpp"
-#include "engine/suite/suite_row.hpp"
+#include "engine/suite/suite_ranking.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
@@ -24,24 +24,21 @@ using nlohmann::json;
 
 // What a region's search gives to the model: {name, speedup} with its kernel exported to `kernels`, or
 // {name, left}, with the reason.
-json choice(const SuiteTask& task, const fs::path& run, const fs::path& kernels, double least,
+json choice(const RankedTask& region, const fs::path& run, const fs::path& kernels, double least,
             const Runtime& runtime) {
-  const SuiteRow row = row_of(task, run, "", runtime.installation.tasks);
-  json made = {{"name", task.name}};
+  json made = {{"name", region.name}};
   const auto left = [&](const std::string& why) {
     made["left"] = why;
     return made;
   };
-  if (row.state == "not begun") return left("it was not searched");
-  if (!row.best) return left(row.trouble.empty() ? "no kernel was confirmed" : row.trouble);
-  if (!row.best->confirmed || row.best->rivals.empty())
-    return left("its best kernel was not confirmed beside PyTorch");
-  made["speedup"] = row.best->best_rival.mean;
-  if (row.best->best_rival.mean < least)
-    return left(fmt::format("its best kernel is {:.3g} x as fast as PyTorch", row.best->best_rival.mean));
+  if (region.searched_s <= 0.0) return left("it was not searched");
+  if (region.speedup <= 0.0) return left("no kernel was confirmed beside what the model has");
+  made["speedup"] = region.speedup;
+  if (region.speedup < least)
+    return left(fmt::format("its best kernel is {:.3g} x as fast as what the model has", region.speedup));
   const auto record = Record::open(run);
   if (!record) return left(record.error().text());
-  const auto exported = export_bundle({*record, 0, kernels / task.name, runtime});
+  const auto exported = export_bundle({*record, 0, kernels / region.name, runtime});
   if (!exported) return left("the export failed: " + exported.error().text());
   return made;
 }
@@ -78,9 +75,9 @@ int apply_command(const Arguments& arguments) {
   const Suite suite = load_suite(campaign_file(folder), {}, installation_of(installation));
   const Runtime runtime = runtime_of(installation);
   json choices = json::array();
-  for (const SuiteTask& task : suite.tasks)
-    choices.push_back(
-        choice(task, fs::path(campaign_runs(folder)) / task.name, package / "kernels", least, runtime));
+  const fs::path runs = campaign_runs(folder);
+  for (const RankedTask& region : ranking_of(suite, runs))
+    choices.push_back(choice(region, runs / region.name, package / "kernels", least, runtime));
   for (const auto& [name, why] : suite.refused) choices.push_back({{"name", name}, {"left", why}});
   fs::create_directories(package, none);
   const std::string python = suite.tasks.front().config.evaluation.python;
@@ -92,7 +89,8 @@ int apply_command(const Arguments& arguments) {
                                         json_text(choices), "--seconds", fmt::format("{:g}", seconds)},
                           .readable = {campaign},
                           .writable = {package},
-                          .quiet = as_json},
+                          .quiet = as_json,
+                          .card = name_of(suite.tasks.front().config.target) == "cuda"},
                          *interpreter, installation);
   output.facts(told);
   if (told.contains("refused")) {

@@ -61,7 +61,7 @@ void print_next_steps(const Output& output, const fs::path& folder, const json& 
 
 int import_command(const Arguments& arguments) {
   std::string file, out, name, python = default_python(), checkout, problems = "1-100", budget = "10m";
-  std::string inputs;
+  std::string inputs, device = "cpu";
   int level = 1, threads = 0, regions = 6;
   double memory_factor = 1.0, limit_s = 60.0, least = 0.02;
   bool as_json = false;
@@ -70,8 +70,8 @@ int import_command(const Arguments& arguments) {
       "Makes a task of a PyTorch function, an nn.Module or a KernelBench file: what it computes "
       "becomes the reference, its shapes the workloads, its graph two naive seeds. Says in words "
       "what it assumed, and refuses what cannot be checked. With --inputs the file is a whole model, which "
-      "is profiled, and whose regions become the tasks of a campaign. The file runs in a sandbox, on the "
-      "cpu.",
+      "is profiled, and whose regions become the tasks of a campaign. The file runs in a sandbox, a "
+      "single task's on the cpu.",
       "cultivar import model.py:GroupNormSwish --out group_norm_swish --python venv/bin/python");
   options.optional_argument("FILE", file, "FILE.py, or FILE.py:NAME for a function or class of it");
   options.option("--out", out, "the folder of the new task, or of the tasks of --kernelbench");
@@ -80,6 +80,7 @@ int import_command(const Arguments& arguments) {
   options.option("--inputs", inputs,
                  "FILE.py:NAME is a whole model (a function without arguments that returns a module, or a "
                  "module); its inputs are drawn by this function of the file, or by FILE.py:NAME of another");
+  options.option("--device", device, "of a whole model and its kernels: cpu or cuda");
   options.option("--threads", threads, "of a whole model and its kernels; 0: all cores");
   options.option("--least", least, "of a whole model: the share of its time that a region must promise");
   options.option("--regions", regions, "of a whole model: the most tasks");
@@ -114,6 +115,7 @@ int import_command(const Arguments& arguments) {
     throw InputError(fmt::format("{} exists and is not empty (name a new folder with --out)", out));
   if (!inputs.empty() && !checkout.empty())
     throw InputError("--inputs is for FILE.py: a problem of KernelBench has its own");
+  if (device != "cpu" && device != "cuda") throw InputError(fmt::format("--device {}: cpu or cuda", device));
   if (!duration_seconds(budget))
     throw InputError(fmt::format("--budget {}: write a duration, such as 90s or 10m", budget));
   fs::create_directories(folder, none);
@@ -123,6 +125,7 @@ int import_command(const Arguments& arguments) {
                          .within = within,
                          .inputs = inputs,
                          .folder = folder,
+                         .device = device,
                          .python = python,
                          .budget = budget,
                          .threads = threads,

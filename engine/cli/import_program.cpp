@@ -88,7 +88,8 @@ json run_import_program(const ImportCall& call, const Interpreter& interpreter,
                         .arguments = call.arguments,
                         .sources = *sources,
                         .readable = call.readable,
-                        .writable = call.writable};
+                        .writable = call.writable,
+                        .card = call.card};
   program.arguments.push_back("--lines");
   ProcessOptions process;
   process.pipe_input = false;

@@ -18,6 +18,7 @@ struct ImportCall {
   std::vector<std::string> arguments;
   std::vector<std::filesystem::path> readable, writable;
   bool quiet = false;  // no progress
+  bool card = false;   // PythonProgram::card
 };
 // Its result; throws when it ends without one, or says nothing for minutes.
 nlohmann::json run_import_program(const ImportCall&, const Interpreter&, const InstallationPaths&);

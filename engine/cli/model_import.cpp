@@ -2,6 +2,7 @@
 #include "engine/cli/model_import.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,8 @@
 #include "engine/cli/import_program.hpp"
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/output.hpp"
+#include "engine/cli/search_session.hpp"
+#include "engine/cli/trouble.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/json_text.hpp"
@@ -31,15 +34,57 @@ void write_file(const fs::path& file, const std::string& text) {
 struct Imported {
   json told;
   std::string refused = {}, workloads = {};
+  double call_ms = 0.0;  // RegionTime::call_ms
 };
+
+// The installed task that computes a function of PyTorch, with the model's sizes as the workload set `model`.
+// "match" has the shapes of its inputs, in order.
+Imported known_task(const json& region, const ModelImport& model, const fs::path& tasks) {
+  const json& match = region.at("match");
+  const fs::path folder = model.folder / "tasks" / region.at("name").get<std::string>();
+  fs::create_directories(folder.parent_path());
+  fs::copy(tasks / match.at("task").get<std::string>(), folder, fs::copy_options::recursive);
+  const Task task = load_task(folder);
+  std::map<std::string, std::string> sizes;
+  std::size_t input = 0;
+  for (const TensorSpec& tensor : task.tensors) {
+    if (tensor.role != Role::input || task.is_derived(tensor.name)) continue;
+    auto shape = match.at("shapes").at(input++).get<std::vector<std::int64_t>>();
+    while (shape.size() > tensor.shape.size()) {  // leading dimensions are joined
+      shape[1] *= shape[0];
+      shape.erase(shape.begin());
+    }
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      if (!is_constant(tensor.shape[d])) sizes[tensor.shape[d]] = std::to_string(shape[d]);
+  }
+  for (const auto& [name, value] : match.at("numbers").items()) sizes[name] = value.dump();
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : sizes) parts.push_back(name + ": " + value);
+  std::string text = must(read_file(folder / "task.yaml", std::size_t{1} << 20));
+  const std::string head = "\nworkload_sets:\n";
+  const std::size_t at = text.find(head);
+  if (at == std::string::npos) throw std::runtime_error("the task has no workload sets");
+  const std::string dtype = match.at("dtype").get<std::string>();
+  text.insert(at + head.size(),
+              fmt::format("  model:\n    about: \"the sizes of the model\"\n    dtype: {}\n    workloads:\n"
+                          "      - {{{}}}\n",
+                          dtype == "bfloat16"  ? "bf16"
+                          : dtype == "float16" ? "f16"
+                                               : "f32",
+                          fmt::join(parts, ", ")));
+  write_file(folder / "task.yaml", text);
+  (void)load_task(folder);
+  return {.told = {}, .workloads = "model", .call_ms = region.at("call_ms").get<double>()};
+}
 
 Imported import_region(const json& region, const ModelImport& model, const Interpreter& interpreter,
                        const InstallationPaths& installation) {
   const std::string name = region.at("name").get<std::string>();
   const fs::path folder = model.folder / "tasks" / name, sources = model.folder / "source";
-  fs::create_directories(folder);
   Imported made;
   try {
+    if (region.contains("match")) return known_task(region, model, installation_of(installation).tasks);
+    fs::create_directories(folder);
     const std::string file = (sources / region.at("file").get<std::string>()).string() + ":build";
     made.told = run_import_program({.subject = name,
                                     .arguments = {"--out", folder.string(), "--name", name, file},
@@ -51,7 +96,7 @@ Imported import_region(const json& region, const ModelImport& model, const Inter
       made.refused = made.told.value("refused", "") + " " + made.told.value("remedy", "");
     } else if (!made.told.value("changes", json::array()).empty()) {
       made.refused = "It changes its inputs in place.";
-    } else if (!fs::exists(folder / "seeds/naive.cpp")) {
+    } else if (!fs::exists(folder / (model.device == "cpu" ? "seeds/naive.cpp" : "seeds/cuda_naive.cu"))) {
       made.refused = "No kernel could be derived from it, so a search has no seed.";
     } else {
       for (const json& control :
@@ -60,7 +105,7 @@ Imported import_region(const json& region, const ModelImport& model, const Inter
           made.refused =
               "The checks accept a wrong kernel, with this mistake: " + control.value("about", "") + ".";
       // The sizes of the model, unless a run of them is too short to be timed by itself.
-      const bool shorter = region.at("call_ms").get<double>() < 3.0;
+      const bool shorter = model.device == "cpu" && region.at("call_ms").get<double>() < 3.0;
       const Task task = load_task(folder);
       made.workloads = shorter && task.workloads("cpu_quick") != nullptr ? "cpu_quick" : "example";
     }
@@ -80,18 +125,19 @@ std::string campaign_text(const ModelImport& model, const json& profile,
       "# To let a language model write kernels, add models and operators to `common`.\n"
       "name: {}\n"
       "common:\n"
-      "  target: cpu\n"
-      "  seeds: [naive]\n"
-      "  contenders: [torch_eager, torch_compile]  # they run the model's files outside of the sandbox\n"
-      "  evaluation: {{python: {}, cores: {}}}\n"
-      "  budget: {{wall: 1000h}}  # of one region; that of the campaign is below\n"
-      "budget: {{wall: {}}}\n"
+      "  target: {}\n"
+      "  evaluation: {{python: {}{}}}\n"
+      "budget: {{wall: {}}}  # of all searches together\n"
       "# Milliseconds of all calls of a region in one pass of the model, and what the machine needs at "
-      "least.\n"
+      "least; "
+      "call_ms: of\n"
+      "# one call, with which a kernel is compared that was there before the model.\n"
       "ranking:\n",
       model.source.filename().string() + model.within, shell_word(as_typed(model.folder)),
-      shell_word(as_typed(model.folder)), json_text(model.folder.filename().string()),
-      json_text(model.python), profile.at("threads").get<int>(), model.budget);
+      shell_word(as_typed(model.folder)), json_text(model.folder.filename().string()), model.device,
+      json_text(model.python),
+      model.device == "cpu" ? fmt::format(", cores: {}", profile.at("threads").get<int>()) : "",
+      model.budget);
   std::string tasks, refused;
   for (const json& region : profile.at("regions")) {
     const std::string name = region.at("name").get<std::string>();
@@ -100,11 +146,13 @@ std::string campaign_text(const ModelImport& model, const json& profile,
       refused += fmt::format("  {}: {}\n", name, json_text(plain_line(made.refused, 400)));
       continue;
     }
-    text += fmt::format("  {}: {{ms: {:.4g}, floor_ms: {:.4g}}}\n", name, region.at("ms").get<double>(),
-                        region.at("floor_ms").get<double>());
-    tasks += fmt::format("  - {{name: {}, task: ./tasks/{}, workloads: {}}}\n", name, name, made.workloads);
+    text += fmt::format("  {}: {{ms: {:.4g}, floor_ms: {:.4g}{}}}\n", name, region.at("ms").get<double>(),
+                        region.at("floor_ms").get<double>(),
+                        made.call_ms > 0.0 ? fmt::format(", call_ms: {:.4g}", made.call_ms) : "");
+    tasks += fmt::format("  - {{name: {}, task: ./tasks/{}, workloads: {}{}}}\n", name, name, made.workloads,
+                         made.call_ms > 0.0 ? "" : ", contenders: [torch_eager, torch_compile]");
   }
-  text += "tasks:\n" + tasks;
+  text += "# Contenders run the model's files outside of the sandbox.\ntasks:\n" + tasks;
   return refused.empty() ? text : text + "refused:\n" + refused;
 }
 
@@ -119,10 +167,12 @@ int import_model(const ModelImport& model) {
   ImportCall call{
       .subject = model.source.string(),
       .arguments = {"--out", model.folder.string(), "--threads", std::to_string(model.threads), "--least",
-                    fmt::format("{:g}", model.least), "--regions", std::to_string(model.regions)},
-      .readable = {model.source.parent_path()},
+                    fmt::format("{:g}", model.least), "--regions", std::to_string(model.regions), "--device",
+                    model.device, "--tasks", installation_of(installation).tasks.string()},
+      .readable = {model.source.parent_path(), installation_of(installation).tasks},
       .writable = {model.folder},
-      .quiet = model.as_json};
+      .quiet = model.as_json,
+      .card = model.device == "cuda"};
   std::string inputs = model.inputs;
   if (const std::size_t end = inputs.find(".py"); end != std::string::npos) {
     const fs::path whole = fs::absolute(inputs.substr(0, end + 3)).lexically_normal();
@@ -148,7 +198,7 @@ int import_model(const ModelImport& model) {
     Imported made = import_region(region, model, *interpreter, installation);
     if (made.refused.empty()) {
       ++tasks;
-      regions[name] = {{"inputs", made.told.at("inputs")}, {"outputs", made.told.at("outputs")}};
+      if (!region.contains("match")) regions[name] = {{"inputs", made.told.at("inputs")}};
     } else if (!model.as_json) {
       notify("  none: {}\n", plain_line(made.refused, 300));
     }

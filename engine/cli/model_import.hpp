@@ -13,6 +13,7 @@ struct ModelImport {
   std::string within;            // ":NAME" or empty
   std::string inputs;            // a function's name, FILE.py or FILE.py:NAME
   std::filesystem::path folder;  // of the campaign: absolute, exists, empty
+  std::string device = "cpu";    // or "cuda"
   std::string python, budget;    // of all searches together, a duration
   int threads = 0, regions = 6;  // threads of the model and of kernels, 0: all cores; the most tasks
   double least = 0.02;           // the share of the model's time that a region must promise

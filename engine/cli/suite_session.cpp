@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <ctime>
 #include <map>
@@ -168,8 +169,21 @@ class SuiteSession {
                                best.gain_per_h, best.left_ms));
       const double left = seconds_left(suite, folder_);
       runtime_.turn_s = left > 0.0 ? std::min(slice_s, left) : slice_s;
-      const SuiteTaskEnd end =
-          take(*tasks[*next], steps[*next], best.name, [&](const Progress&) { return left; });
+      // A promotion changes the ranking: the turn ends if the search of another region is then the next.
+      std::atomic<bool> turn_ends = false;
+      runtime_.turn_ends = &turn_ends;
+      const auto promoted = [&](const Event& event) {
+        if (event.kind != "promoted") return;
+        std::vector<RankedTask> now;
+        for (std::size_t i = 0; i < tasks.size(); ++i) {
+          now.push_back(ranked(*tasks[i], suite.ranking.at(tasks[i]->name), folder_ / tasks[i]->name));
+          now.back().can_go_on = ranking[i].can_go_on;
+        }
+        turn_ends = next_of(now) != next;
+      };
+      const SuiteTaskEnd end = take(
+          *tasks[*next], steps[*next], best.name, [&](const Progress&) { return left; }, promoted);
+      runtime_.turn_ends = nullptr;
       if (end.interrupted) break;
       if (end.missing && !searched_) throw MissingError(end.trouble);
       if (!end.turn_over) over.insert(best.name);
@@ -239,7 +253,8 @@ class SuiteSession {
 
   // Does a step of a search, which shows how long all of them still take.
   SuiteTaskEnd take(const SuiteTask& task, const SuiteStep& step, const std::string& place,
-                    const std::function<double(const Progress&)>& seconds_left) {
+                    const std::function<double(const Progress&)>& seconds_left,
+                    const std::function<void(const Event&)>& also = {}) {
     notify("\n{}: {} on {}, workloads {}, {}\n", place, task.config.task->name, name_of(task.config.target),
            task.config.workloads, step.kind == SuiteStep::Kind::begin ? "begins" : "resumes");
     ProgressLine line(verbose_, [&](const Progress& progress) {
@@ -248,7 +263,13 @@ class SuiteSession {
       fields.push_back({fmt::format("the suite: about {} left", duration(seconds_left(progress))), 0});
       return fields;
     });
-    SuiteTaskEnd end = take_step(task, step, folder_ / task.name, runtime_, line.callbacks(), interrupted());
+    SearchCallbacks callbacks = line.callbacks();
+    if (also)
+      callbacks.event = [&also, shown = callbacks.event](const Event& event) {
+        shown(event);
+        also(event);
+      };
+    SuiteTaskEnd end = take_step(task, step, folder_ / task.name, runtime_, callbacks, interrupted());
     ended_.interrupted = end.interrupted;
     if (end.waits_for_letters) ended_.waiting.insert(task.name);
     if (end.missing) lacking_.insert(task.config.target);

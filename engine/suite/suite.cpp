@@ -63,6 +63,7 @@ void read_ranking(YamlMap& map, Suite& suite) {
       RegionTime& region = suite.ranking[name];
       region.ms = own.require("ms").number(0.0);
       region.floor_ms = own.require("floor_ms").number(0.0);
+      if (const auto call = own.optional("call_ms")) region.call_ms = call->number(0.0);
       own.finish();
     }
   if (!budget) return;
@@ -97,6 +98,8 @@ Suite load_suite(const fs::path& file, const std::vector<std::string>& overrides
       SuiteTask task{
           "", config_of(completed(item, common), fs::absolute(file).parent_path(), overrides, installation)};
       task.name = task.config.name;
+      if (!limited(task.config.budget) && suite.limits.contains("wall"))
+        task.config.budget.wall_s = suite.limits["wall"];
       if (!limited(task.config.budget))
         item.fail(
             "the search has no budget, so that the suite would never reach the next task: add for example "

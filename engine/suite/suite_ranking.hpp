@@ -20,8 +20,8 @@ struct RankedTask {
   double searched_s = 0.0;  // of search time; 0: it did not begin
   double ms = 0.0;          // of the region in one pass of the whole, as it was measured before the search
   double left_ms = 0.0;     // that its best kernel does not gain yet, down to what the machine needs at least
-  // Over the fastest contender of each workload, from its confirmation; 0: no confirmed best, or no
-  // contender.
+  // Over what the model has, from the confirmation of its best: over the fastest contender of each workload,
+  // or over RegionTime::call_ms; 0: no confirmed best, or no contender.
   double speedup = 0.0;
   double gain_ms = 0.0;     // of one pass by the best kernel; 0 if it is slower than what the model has
   double gain_per_h = 0.0;  // ms of one pass for an hour of search, in the later half of its search time

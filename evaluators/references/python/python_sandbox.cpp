@@ -39,7 +39,7 @@ Expected<fs::path> place_python_files(const PythonFiles& files, const fs::path& 
 Expected<ChildProcess> start_python(const Interpreter& python, const PythonProgram& program,
                                     ProcessOptions options) {
   const Sandbox sandbox;
-  const std::vector<std::pair<std::string, std::string>> environment = {
+  std::vector<std::pair<std::string, std::string>> environment = {
       {"PATH", "/usr/local/bin:/usr/bin:/bin"},
       {"LC_ALL", "C.UTF-8"},
       {"HOME", "/tmp"},
@@ -49,11 +49,13 @@ Expected<ChildProcess> start_python(const Interpreter& python, const PythonProgr
       {"PYTHONDONTWRITEBYTECODE", "1"},
       {"PYTHONUNBUFFERED", "1"},
       {"PYTHONHASHSEED", "0"},
-      {"OMP_WAIT_POLICY", "PASSIVE"},  // threads that spin would disturb what is timed next
-      {"CUDA_VISIBLE_DEVICES", ""}};
+      {"OMP_WAIT_POLICY", "PASSIVE"}};  // threads that spin would disturb what is timed next
+  if (!program.card) environment.emplace_back("CUDA_VISIBLE_DEVICES", "");
   Expected<FileAccessRules> walls = failure("landlock", "not needed");
   if (sandbox.usable()) {
-    std::vector<std::string> flags = {"--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"};
+    std::vector<std::string> flags = {program.card ? "--dev-bind" : "--dev", "/dev"};
+    if (program.card) flags.insert(flags.end(), {"/dev", "--ro-bind", "/sys", "/sys"});
+    flags.insert(flags.end(), {"--proc", "/proc", "--tmpfs", "/tmp"});
     // Below /tmp, what is mounted must come after the empty folder there.
     const auto bind = [&](const char* how, const fs::path& path) {
       flags.insert(flags.end(), {how, path.string(), path.string()});
@@ -72,6 +74,10 @@ Expected<ChildProcess> start_python(const Interpreter& python, const PythonProgr
     readable.push_back(program.sources);
     readable.insert(readable.end(), program.readable.begin(), program.readable.end());
     std::vector<fs::path> writable = {"/dev/null", "/dev/shm"};
+    if (program.card) {
+      readable.insert(readable.end(), {"/sbin", "/dev"});
+      writable.emplace_back("/dev");
+    }
     writable.insert(writable.end(), program.writable.begin(), program.writable.end());
     walls = FileAccessRules::make(readable, writable);
     if (walls) options.walls = &*walls;
@@ -84,9 +90,10 @@ Expected<ChildProcess> start_python(const Interpreter& python, const PythonProgr
   options.command.insert(options.command.end(), program.arguments.begin(), program.arguments.end());
   options.expendable = true;
   const auto bytes = static_cast<std::size_t>(program.memory_share * memory_limit().bytes);
-  options.limits.insert(
-      options.limits.end(),
-      {{RLIMIT_CORE, 0}, {RLIMIT_DATA, bytes}, {RLIMIT_FSIZE, std::size_t{1} << 30}, {RLIMIT_NPROC, 4096}});
+  options.limits.insert(options.limits.end(),
+                        {{RLIMIT_CORE, 0}, {RLIMIT_FSIZE, std::size_t{1} << 30}, {RLIMIT_NPROC, 4096}});
+  if (!program.card)
+    options.limits.emplace_back(RLIMIT_DATA, bytes);  // a driver reserves far more than it uses
   return ChildProcess::spawn(options);
 }
 
