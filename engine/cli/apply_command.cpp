@@ -99,6 +99,7 @@ int apply_command(const Arguments& arguments) {
            plain_text(told.value("remedy", "")));
     return 1;
   }
+  if (told.value("regions", json::array()).empty()) fs::remove_all(package, none);
   output.line(plain_text(told.value("report", "")));
   return told.value("right", false) ? 0 : 1;
 }

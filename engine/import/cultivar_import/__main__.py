@@ -2,6 +2,7 @@
 """python -m cultivar_import FILE.py[:NAME] --out FOLDER"""
 
 import argparse
+import atexit
 import json
 import os
 import shutil
@@ -74,7 +75,16 @@ def patient(say, every=60.0, longest=1200.0):
     return told
 
 
+def compilers_write_below(folder):
+    """torch.compile keeps its files in a folder that may be written here, and that is removed at the end."""
+    scratch = os.path.join(folder, ".scratch")
+    os.makedirs(scratch, exist_ok=True)
+    atexit.register(shutil.rmtree, scratch, True)
+    os.environ.update({name: scratch for name in ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")})
+
+
 def apply_campaign(options, write, say):
+    compilers_write_below(options.out)
     from .model_apply import apply
     from .refusal import Refusal
     try:
@@ -110,6 +120,7 @@ def main():
     try:
         import torch
         if options.inputs:
+            compilers_write_below(options.out)
             torch.set_num_threads(options.threads or len(os.sched_getaffinity(0)))
             from .model_profile import Profile
             profile = Profile(options.file, options.inputs, options.out, options.least, options.regions,

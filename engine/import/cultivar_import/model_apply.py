@@ -47,8 +47,7 @@ def write_package(campaign, out, choices):
     for name, why in left:
         shutil.rmtree(os.path.join(out, "kernels", name), ignore_errors=True)
     if not taken:
-        raise Refusal("There is nothing to put in: " + "; ".join(f"{n}: {w}" for n, w in left) + ".",
-                      "Search longer: cultivar optimise.")
+        return None, left
     total = profile["ms"]
     facts = {key: profile[key] for key in ("model", "build", "inputs", "device", "threads", "torch", "fastest", "ms")}
     facts["predicted"] = total / max(total - sum(r["gain_ms"] for r in taken), 0.01 * total)
@@ -81,6 +80,10 @@ def readme(out, facts, left, proof):
 def apply(campaign, out, choices, seconds, say):
     """The summary for the command: {"right", "report", "proof", "regions", "left"}."""
     facts, left = write_package(campaign, out, choices)
+    said_left = "Left as they were:\n" + "\n".join(f"  {n}: {why}" for n, why in left)
+    if not facts:
+        return {"right": True, "report": f"There is nothing to put in yet, so nothing is written. {said_left}", "regions": [],
+                "left": [{"name": n, "why": why} for n, why in left]}
     say(f"{len(facts['regions'])} regions are put in; building and proving")
     verify = subprocess.Popen([sys.executable, os.path.join(out, "verify.py"), "--json", "--seconds", str(seconds)],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -95,9 +98,11 @@ def apply(campaign, out, choices, seconds, say):
     except ValueError:
         raise Refusal("The proof ended without a result: " + " ".join(said[-12:])[-1500:], "The kernels are not used.") from None
     readme(out, facts, left, proof)
+    with open(os.path.join(out, "proof.json"), "w", encoding="utf-8") as file:
+        json.dump(proof, file, indent=1)
     report = fast_verify.words(proof)
     if left:
-        report += "\nLeft as they were:\n" + "\n".join(f"  {n}: {why}" for n, why in left)
+        report += "\n" + said_left
     report += f"\n\n  import {os.path.basename(out)}; {os.path.basename(out)}.enable(model)\n\nSee README.md in {out}."
     return {"right": proof["right"], "report": report, "proof": proof, "predicted": facts["predicted"],
             "regions": [{k: r[k] for k in ("name", "paths", "speedup", "ms", "gain_ms")} for r in facts["regions"]],

@@ -80,7 +80,7 @@ class Profile:
             region.floor, region.floor_of = self.machine.floor(region)
             region.floor *= region.calls
             if compiled:
-                alone = model_times.compiled_alone(region, model_times.BASELINES[self.device][self.fastest], self.device)
+                alone = model_times.compiled_alone(region, {}, self.device)
                 if alone is not None:
                     region.base = model_times.Times([s * region.calls for s in alone.samples])
             if region.base.median > self.total.median:  # no part takes longer than the whole: the machine was slower meanwhile

@@ -42,8 +42,12 @@ class Region:
         return self.part.module.known if isinstance(self.part.module, FunctionCall) else None
 
     def needed(self, flops):
-        """Of the operations that are counted for a call, those that no kernel can leave out."""
-        return flops / 2 if self.match and self.match["numbers"].get("causal") else flops
+        """Of the operations that PyTorch counts for a call, those that no kernel can leave out. Fused attention is not counted on every
+        device, and never by its mask."""
+        if not self.match or self.match["task"] != "attention_forward":
+            return flops
+        (batch, queries, heads, depth), keys = self.match["shapes"][0], self.match["shapes"][1][1]
+        return 4 * batch * heads * queries * keys * depth / (2 if self.match["numbers"]["causal"] else 1)
 
     @property
     def paths(self):
