@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runs alone
-// long: 120 s, engine/suite, engine/cli
+// long: 300 s, engine/suite, engine/cli
 // `cultivar optimise` without PyTorch: a campaign of two regions that are tasks already, searched by their
 // ranking, and killed again and again.
 #include <boost/test/unit_test.hpp>
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(killed_at_random_moments_it_continues_where_it_was_and_sear
   const auto table = facts(finished);
   for (const auto& task : table["tasks"]) {
     BOOST_TEST(task["state"] == "finished");
-    BOOST_TEST(task["evaluations"].get<int>() == 5);
+    BOOST_TEST(task["evaluations"].get<int>() == (task["name"] == "small" ? 1 : 5));  // it has no tunables
     const auto replayed = run({"replay", "camp/runs/" + task["name"].get<std::string>()});
     BOOST_TEST(replayed.exit == 0, replayed.err);
   }

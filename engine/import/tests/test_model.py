@@ -8,6 +8,7 @@ import shutil
 import sys
 import unittest
 import xml.dom.minidom
+from pathlib import Path
 
 from test_import import Case  # its paths to cultivar_import, and SkipTest without PyTorch
 
@@ -325,6 +326,23 @@ class Packages(Models):
             self.assertIn(words, self.fast.report())
             self.fast.disable()
 
+    def test_a_kernel_that_crashes_or_hangs_is_tried_in_another_process_and_not_used(self):
+        folder = os.path.join(self.folder, self.name, "kernels", "mlp")
+        os.makedirs(os.path.join(folder, "build"))
+        self.fast._trial.__defaults__ = (4.0,)
+        for body, words in (("import os; os.kill(os.getpid(), 11)", "ended with -11"), ("while True: pass", "did not end within 4 s")):
+            text = DOOR.replace('    if mode == "raises":', f'    {body}\n    if mode == "raises":') + '\ndef _library_file(name):\n    pass\n\n_library_file("libmlp_0.so")\n'
+            for name, text in (("pytorch/cultivar_mlp.py", text), ("build/libmlp_0.so", body)):
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            self.assertEqual(self.fast.enable(self.model), 0)
+            torch.testing.assert_close(self.run_model(), self.right)
+            self.assertIn(words, self.fast.report())
+            self.fast.disable()
+        os.unlink(os.path.join(folder, "build/libmlp_0.so"))
+        self.assertEqual(self.fast.enable(self.model), 0)
+        self.assertIn("its kernel is not built", self.fast.report())
+
     def test_nan_for_rare_values_is_noticed_in_later_calls(self):
         self.door("rare")
         self.fast.enable(self.model)
@@ -368,6 +386,113 @@ class Packages(Models):
         taken, left = model_apply.chosen(profile, choices)
         self.assertEqual([r["name"] for r in taken], ["mlp", "norm"])
         self.assertEqual(left[0][0], "block")
+
+
+# Attention with a mask that is only causal, as libraries pass it.
+MASKED = """
+    class Attention(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
+
+        def forward(self, x, mask):
+            q, k, v = (f(x).view(*x.shape[:2], 4, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).reshape(x.shape)
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(Attention(64) for _ in range(2))
+
+        def forward(self, x, window=None):
+            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+            mask = (mask if window is None else mask.triu(-window))[None, None]
+            for layer in self.layers:
+                x = layer(x, mask)
+            return F.layer_norm(x, (64,))
+
+    def inputs():
+        return torch.randn(2, 96, 64)
+
+    def windowed():
+        return {"x": torch.randn(2, 96, 64), "window": 8}
+    """
+TASKS = str(Path(__file__).resolve().parents[3] / "configs/tasks")
+ATTENTION_DOOR = """
+import importlib.util, pathlib
+ALIGNMENT = 4
+seen = []
+
+def configure(**settings):
+    pass
+
+def _task_in_pytorch():
+    spec = importlib.util.spec_from_file_location("task_in_pytorch_of_a_test", "%s/attention_forward/pytorch.py")
+    task = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(task)
+    return task
+
+def explain(*tensors, **numbers):
+    return "built in: a test"
+
+def attention_forward(q, k, v, causal, scale):
+    seen.append(causal)
+    return tuple(t.contiguous() for t in _task_in_pytorch().compute(q, k, v, causal=causal, scale=scale))
+""" % TASKS
+
+
+class Functions(Models):
+    def test_attention_with_a_causal_mask_is_the_installed_task_and_with_another_mask_it_is_not(self):
+        profile = self.profile(MASKED, "Model", "inputs", least=0.0, tasks=TASKS)
+        found = next(r for r in profile.regions if r.known and r.kind == "scaled_dot_product_attention")
+        self.assertEqual(found.paths, [f"layers.{k}.scaled_dot_product_attention" for k in range(2)])
+        self.assertEqual({k: v for k, v in found.match.items() if k != "numbers"}, {
+            "task": "attention_forward", "dtype": "float32", "shapes": [[2, 96, 4, 16]] * 3})
+        self.assertEqual(found.match["numbers"], {"causal": 1, "scale": 0.25})
+        self.assertEqual(found.needed(0), 4 * 2 * 4 * 96 * 96 * 16 / 2)
+        profile = self.profile(MASKED, "Model", "windowed", least=0.0, tasks=TASKS)
+        found = next(r for r in profile.regions if r.known and r.kind == "scaled_dot_product_attention")
+        self.assertIn("does not compute it with these arguments", found.why_not)
+
+    def test_a_function_is_replaced_within_the_model_and_only_for_what_the_kernel_computes(self):
+        profile = self.profile(MASKED, "Model", "inputs", least=0.0, tasks=TASKS)
+        facts = self.facts()
+        facts["regions"] = [{**next(r for r in facts["regions"] if r["function_of"].endswith("attention")), "name": "attention"}]
+        for name, what in (("profile.json", facts), ("regions.json", {})):
+            with open(os.path.join(self.camp, name), "w", encoding="utf-8") as file:
+                json.dump(what, file)
+        name = "fast_" + os.path.basename(self.folder).replace("-", "_")
+        out = os.path.join(self.folder, name)
+        os.makedirs(os.path.join(out, "kernels", "attention", "pytorch"))
+        with open(os.path.join(out, "kernels", "attention", "pytorch", "cultivar_attention_forward.py"), "w", encoding="utf-8") as file:
+            file.write(ATTENTION_DOOR)
+        model_apply.write_package(self.camp, out, [{"name": "attention", "speedup": 2.0}])
+        sys.path.insert(0, self.folder)
+        self.addCleanup(sys.path.remove, self.folder)
+        fast = importlib.import_module(name)
+        self.addCleanup(fast.disable)
+        model, x = profile.model, torch.randn(2, 96, 64)
+        attention = torch.nn.functional.scaled_dot_product_attention
+        with torch.no_grad():
+            right, windowed = model(x), model(x, window=8)
+            self.assertEqual(fast.enable(model), 1)
+            for _ in range(2):
+                torch.testing.assert_close(model(x), right)
+            self.assertEqual(fast._door("attention").seen, [1] * 4)
+            torch.testing.assert_close(model(x, window=8), windowed)  # the same sizes, another mask
+            query = torch.randn(2, 4, 96, 16)
+            torch.nn.functional.scaled_dot_product_attention(query, query, query)  # another caller
+            compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+            self.addCleanup(torch._dynamo.reset)
+            torch.testing.assert_close(compiled(x), right)
+            torch.testing.assert_close(compiled(x, window=8), windowed)
+        ways = fast.counters()["attention"]
+        ways.pop("other arguments")  # of this test's kernel, which calls PyTorch's
+        self.assertEqual(ways, {
+            "kernel": 5, "compared with the kernel": 1, "not what the kernel computes, by the values of its arguments": 4})
+        fast.disable()
+        self.assertIs(torch.nn.functional.scaled_dot_product_attention, attention)
+        self.assertFalse(any("forward" in vars(m) for m in model.modules()))
 
 
 if __name__ == "__main__":
