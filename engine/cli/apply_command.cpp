@@ -36,6 +36,9 @@ json choice(const RankedTask& region, const fs::path& run, const fs::path& kerne
   made["speedup"] = region.speedup;
   if (region.speedup < least)
     return left(fmt::format("its best kernel is {:.3g} x as fast as what the model has", region.speedup));
+  if (region.gain_ms <= 0.0 && least > 0.0)
+    return left(
+        "within the model, where it is fused with what is around it, it takes less than its best kernel");
   const auto record = Record::open(run);
   if (!record) return left(record.error().text());
   const auto exported = export_bundle({*record, 0, kernels / region.name, runtime});
@@ -60,7 +63,8 @@ int apply_command(const Arguments& arguments) {
   options.option("--out", out, "the folder of the package, whose name is the package's");
   options.option(
       "--least-speedup", least,
-      "over the fastest contender, that a kernel must have to be put in; 0: all that were confirmed");
+      "over what the model has, that a kernel must have to be put in; 0: all that were confirmed, also those "
+      "that make the model slower");
   options.option("--seconds", seconds, "of the proof's timed runs");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
@@ -83,15 +87,16 @@ int apply_command(const Arguments& arguments) {
   const std::string python = suite.tasks.front().config.evaluation.python;
   const auto interpreter = find_interpreter(python, PythonNeeds::torch);
   if (!interpreter) throw MissingError(interpreter.error().message);
-  const json told =
-      run_import_program({.subject = folder,
-                          .arguments = {"--apply", campaign.string(), "--out", package.string(), "--choices",
-                                        json_text(choices), "--seconds", fmt::format("{:g}", seconds)},
-                          .readable = {campaign},
-                          .writable = {package},
-                          .quiet = as_json,
-                          .card = name_of(suite.tasks.front().config.target) == "cuda"},
-                         *interpreter, installation);
+  std::vector<std::string> given{"--apply",   campaign.string(),  "--out",     package.string(),
+                                 "--choices", json_text(choices), "--seconds", fmt::format("{:g}", seconds)};
+  if (least <= 0.0) given.emplace_back("--keep");
+  const json told = run_import_program({.subject = folder,
+                                        .arguments = given,
+                                        .readable = {campaign},
+                                        .writable = {package},
+                                        .quiet = as_json,
+                                        .card = name_of(suite.tasks.front().config.target) == "cuda"},
+                                       *interpreter, installation);
   output.facts(told);
   if (told.contains("refused")) {
     fs::remove_all(package, none);

@@ -17,6 +17,7 @@
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "evaluators/system/sandbox.hpp"
 #include "evaluators/task/task.hpp"
 
 namespace cultivar {
@@ -25,6 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr double kShortestMs = 3.0;  // of a run on the cpu target, see configs/tasks/README.md
+
 void write_file(const fs::path& file, const std::string& text) {
   if (const auto written = write_atomically(file, text); !written)
     throw std::runtime_error(written.error().message);
@@ -32,7 +35,7 @@ void write_file(const fs::path& file, const std::string& text) {
 
 // A region's task, or why there is none.
 struct Imported {
-  json told;
+  json told = {};
   std::string refused = {}, workloads = {};
   double call_ms = 0.0;  // RegionTime::call_ms
 };
@@ -41,6 +44,9 @@ struct Imported {
 // "match" has the shapes of its inputs, in order.
 Imported known_task(const json& region, const ModelImport& model, const fs::path& tasks) {
   const json& match = region.at("match");
+  if (model.device == "cpu" && region.at("call_ms").get<double>() < kShortestMs)
+    return {.refused = fmt::format("A call is shorter than {:g} ms, too short to be timed on the cpu.",
+                                   kShortestMs)};
   const fs::path folder = model.folder / "tasks" / region.at("name").get<std::string>();
   fs::create_directories(folder.parent_path());
   fs::copy(tasks / match.at("task").get<std::string>(), folder, fs::copy_options::recursive);
@@ -105,7 +111,7 @@ Imported import_region(const json& region, const ModelImport& model, const Inter
           made.refused =
               "The checks accept a wrong kernel, with this mistake: " + control.value("about", "") + ".";
       // The sizes of the model, unless a run of them is too short to be timed by itself.
-      const bool shorter = model.device == "cpu" && region.at("call_ms").get<double>() < 3.0;
+      const bool shorter = model.device == "cpu" && region.at("call_ms").get<double>() < kShortestMs;
       const Task task = load_task(folder);
       made.workloads = shorter && task.workloads("cpu_quick") != nullptr ? "cpu_quick" : "example";
     }
@@ -128,10 +134,9 @@ std::string campaign_text(const ModelImport& model, const json& profile,
       "  target: {}\n"
       "  evaluation: {{python: {}{}}}\n"
       "budget: {{wall: {}}}  # of all searches together\n"
-      "# Milliseconds of all calls of a region in one pass of the model, and what the machine needs at "
-      "least; "
-      "call_ms: of\n"
-      "# one call, with which a kernel is compared that was there before the model.\n"
+      "# Milliseconds of all calls of a region in one pass of the model, by themselves, and what the machine "
+      "needs at least;\n"
+      "# call_ms: of one call, with which a kernel of an installed task is compared.\n"
       "ranking:\n",
       model.source.filename().string() + model.within, shell_word(as_typed(model.folder)),
       shell_word(as_typed(model.folder)), json_text(model.folder.filename().string()), model.device,
@@ -146,7 +151,8 @@ std::string campaign_text(const ModelImport& model, const json& profile,
       refused += fmt::format("  {}: {}\n", name, json_text(plain_line(made.refused, 400)));
       continue;
     }
-    text += fmt::format("  {}: {{ms: {:.4g}, floor_ms: {:.4g}{}}}\n", name, region.at("ms").get<double>(),
+    text += fmt::format("  {}: {{ms: {:.4g}, alone_ms: {:.4g}, floor_ms: {:.4g}{}}}\n", name,
+                        region.at("ms").get<double>(), region.at("alone_ms").get<double>(),
                         region.at("floor_ms").get<double>(),
                         made.call_ms > 0.0 ? fmt::format(", call_ms: {:.4g}", made.call_ms) : "");
     tasks += fmt::format("  - {{name: {}, task: ./tasks/{}, workloads: {}{}}}\n", name, name, made.workloads,
@@ -161,6 +167,9 @@ std::string campaign_text(const ModelImport& model, const json& profile,
 int import_model(const ModelImport& model) {
   const Output output(model.as_json);
   if (!model.as_json) notify("starting {}, which takes PyTorch some seconds\n", model.python);
+  if (model.device == "cuda" && !Sandbox().usable())
+    notify("Warning: without bubblewrap the model's files run unconfined on a GPU ({})\n",
+           Sandbox().obstacle());
   const InstallationPaths installation = find_installation();
   const auto interpreter = find_interpreter(model.python, PythonNeeds::torch);
   if (!interpreter) throw MissingError(interpreter.error().message);
@@ -173,6 +182,7 @@ int import_model(const ModelImport& model) {
       .writable = {model.folder},
       .quiet = model.as_json,
       .card = model.device == "cuda"};
+  if (model.known) call.arguments.emplace_back("--known");
   std::string inputs = model.inputs;
   if (const std::size_t end = inputs.find(".py"); end != std::string::npos) {
     const fs::path whole = fs::absolute(inputs.substr(0, end + 3)).lexically_normal();

@@ -17,6 +17,7 @@ struct ModelImport {
   std::string python, budget;    // of all searches together, a duration
   int threads = 0, regions = 6;  // threads of the model and of kernels, 0: all cores; the most tasks
   double least = 0.02;           // the share of the model's time that a region must promise
+  bool known = false;            // only functions that an installed task computes
   bool as_json = false;
 };
 

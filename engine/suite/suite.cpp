@@ -63,6 +63,8 @@ void read_ranking(YamlMap& map, Suite& suite) {
       RegionTime& region = suite.ranking[name];
       region.ms = own.require("ms").number(0.0);
       region.floor_ms = own.require("floor_ms").number(0.0);
+      region.alone_ms = region.ms;
+      if (const auto alone = own.optional("alone_ms")) region.alone_ms = alone->number(0.0);
       if (const auto call = own.optional("call_ms")) region.call_ms = call->number(0.0);
       own.finish();
     }

@@ -18,7 +18,9 @@ struct SuiteTask {
 
 // A task that is a region of a model.
 struct RegionTime {
-  double ms = 0.0;        // of all its calls in one pass of the model, where the model is fastest today
+  double ms = 0.0;  // of all its calls in one pass of the model, where the model is fastest today
+  double alone_ms =
+      0.0;  // by itself, where a compiler cannot fuse it with what is around it: what kernels replace
   double floor_ms = 0.0;  // what the machine needs for it at least
   // Of one call in the model, with which the kernel's time on the search's workload is compared; 0: the
   // kernel is compared with its contenders, which compute the region.
@@ -37,9 +39,10 @@ struct Suite {
 // `name`; `common`: keys of a search's configuration that hold for all tasks; `tasks`: a list of such keys,
 // each of which replaces that of `common`. A task's `name` is by default that of its `task`; `refused` (may
 // be left out): problems that are no tasks, by name, with the reason; `ranking` (may be left out): {ms,
-// floor_ms, call_ms} for every task by name, and then `budget`, limits of all searches together; its wall
-// time is then also the limit of each search that has none. Paths are relative to the file. `overrides` are
-// applied to every task. Throws InputError; if several tasks are wrong, the message has a line for each.
+// alone_ms, floor_ms, call_ms} for every task by name, and then `budget`, limits of all searches together;
+// its wall time is then also the limit of each search that has none. Paths are relative to the file.
+// `overrides` are applied to every task. Throws InputError; if several tasks are wrong, the message has a
+// line for each.
 Suite load_suite(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                  const Installation&);
 

@@ -26,7 +26,8 @@ std::optional<Record> record_in(const fs::path& folder) {
 }
 
 double gain_of(const RegionTime& region, double speedup) {
-  return speedup > 1.0 ? std::min(region.ms * (1.0 - 1.0 / speedup), region.ms - region.floor_ms) : 0.0;
+  if (speedup <= 0.0) return 0.0;
+  return std::clamp(region.ms - region.alone_ms / speedup, 0.0, std::max(0.0, region.ms - region.floor_ms));
 }
 
 std::map<std::string, double> used_in(const Suite& suite, const fs::path& folder) {

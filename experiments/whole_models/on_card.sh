@@ -6,6 +6,7 @@
 #   campaigns.tar.gz beside this script: the calls before, where the folder WORK is lost between calls
 #   BUDGET=20m   of search, for each model;   SLICE=3m;   PYTHON=python3   a Python with PyTorch 2 and numpy
 #   DEVICE=cuda  default: cuda if nvidia-smi lists a card, otherwise cpu, with tiny sizes: a rehearsal
+#   KNOWN=--known   only functions that an installed task computes; empty: modules become tasks too, from naive seeds
 #   PROOF=20   seconds of timed blocks of a proof;   LEAST=0.02   the share of the time that a region must promise
 #   WORK=/tmp/cultivar_whole_models   where it works: the same in each call, since records name files by their paths
 #   CULTIVAR=PROGRAM   default: ../bin/cultivar
@@ -52,7 +53,7 @@ for model in $models; do
   if [ ! -f "$camp.imported" ]; then
     rm -rf "$camp"
     step "$model, import" 60 import "$work/models.py:$build" --inputs "$inputs" --out "$camp" --device "$device" --budget "${BUDGET:-20m}" \
-      --least "${LEAST:-0.02}" --python "$python" && touch "$camp.imported" || continue
+      --least "${LEAST:-0.02}" ${KNOWN---known} --python "$python" && touch "$camp.imported" || continue
   fi
   if [ -f "$camp/campaign.yaml" ]; then
     if [ ! -f "$camp.searched" ]; then

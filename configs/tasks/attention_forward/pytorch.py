@@ -1,5 +1,7 @@
 """attention_forward as PyTorch computes it, for the test of an export and as the contenders torch and torch_compile."""
 
+import weakref
+
 import torch
 import torch.nn.functional as functional
 
@@ -68,7 +70,20 @@ def replaces():
 
 def only_causal(mask, S_q, S_kv):
     """True: a mask, of booleans or added to the logits, that lets each query see the keys up to its own place, aligned at the end;
-    False: one that hides nothing; None: any other. Reads the mask, which on a GPU waits for it."""
+    False: one that hides nothing; None: any other. Reads the mask, which on a GPU waits for it, once for all layers that get it."""
+    if mask.is_inference():
+        return _kind_of(mask, S_q, S_kv)
+    if _last and _last[0]() is mask and _last[1] == mask._version:
+        return _last[2]
+    kind = _kind_of(mask, S_q, S_kv)
+    _last[:] = [weakref.ref(mask), mask._version, kind]
+    return kind
+
+
+_last = []  # the mask of the last call, its version, and what it is
+
+
+def _kind_of(mask, S_q, S_kv):
     if mask.shape[-2:] != (S_q, S_kv):
         return None
     before = torch.ones(S_q, S_kv, dtype=torch.bool, device=mask.device).tril(S_kv - S_q)

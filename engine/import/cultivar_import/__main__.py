@@ -30,9 +30,11 @@ def parser():
     made.add_argument("--least", type=float, default=0.02, help="of a whole model: the share of its time that a region must promise")
     made.add_argument("--regions", type=int, default=6, help="of a whole model: the most tasks")
     made.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of a whole model")
+    made.add_argument("--known", action="store_true", help="of a whole model: only functions that an installed task computes")
     made.add_argument("--tasks", default="", help="of a whole model: the folder of installed tasks, whose kernels may replace functions")
     made.add_argument("--apply", metavar="CAMPAIGN", help="puts kernels of a campaign, which are in OUT/kernels, into its model")
     made.add_argument("--choices", default="[]", help="of --apply: what became of each region, as JSON")
+    made.add_argument("--keep", action="store_true", help="of --apply: also kernels that make the model slower")
     made.add_argument("--seconds", type=float, default=20.0, help="of the proof of --apply")
     made.add_argument("--kernelbench", metavar="CHECKOUT", help="import problems of a checkout of KernelBench")
     made.add_argument("--level", type=int, default=1)
@@ -77,7 +79,7 @@ def patient(say, every=60.0, longest=1200.0):
 
 def compilers_write_below(folder):
     """torch.compile keeps its files in a folder that may be written here, and that is removed at the end."""
-    scratch = os.path.join(folder, ".scratch")
+    scratch = os.path.join(os.path.abspath(folder), ".scratch")
     os.makedirs(scratch, exist_ok=True)
     atexit.register(shutil.rmtree, scratch, True)
     os.environ.update({name: scratch for name in ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")})
@@ -89,7 +91,7 @@ def apply_campaign(options, write, say):
     from .refusal import Refusal
     try:
         done = apply(options.apply, options.out, json.loads(options.choices), options.seconds,
-                     patient(say) if say else lambda text: None)
+                     patient(say) if say else lambda text: None, options.keep)
     except Refusal as refusal:
         done = {"refused": refusal.reason, "remedy": refusal.remedy}
     write(**done) if write else print(json.dumps(done))
@@ -124,7 +126,7 @@ def main():
             torch.set_num_threads(options.threads or len(os.sched_getaffinity(0)))
             from .model_profile import Profile
             profile = Profile(options.file, options.inputs, options.out, options.least, options.regions,
-                              patient(say) if say else None, options.device, options.tasks).run()
+                              patient(say) if say else None, options.device, options.tasks, options.known).run()
             summary = profile.summary()
             write(**summary) if write else print(json.dumps(summary) if options.json else profile.report())
             return 0

@@ -22,7 +22,7 @@ def chosen(profile, choices):
     for choice in choices:
         if "left" not in choice:
             region = known[choice["name"]]
-            found.append({**region, "speedup": choice["speedup"], "gain_ms": region["ms"] * (1.0 - 1.0 / choice["speedup"])})
+            found.append({**region, "speedup": choice["speedup"], "gain_ms": region["ms"] - region["alone_ms"] / choice["speedup"]})
     taken = []
     for region in sorted(found, key=lambda r: -r["gain_ms"]):
         other = next((o for o in taken if _overlap(region, o)), None)
@@ -53,7 +53,7 @@ def write_package(campaign, out, choices):
     facts["predicted"] = total / max(total - sum(r["gain_ms"] for r in taken), 0.01 * total)
     facts["regions"] = [{**r, "call": r["match"]["task"] if r["match"] else r["name"],
                          "inputs": [] if r["match"] else tasks[r["name"]]["inputs"]} for r in taken]
-    shutil.copytree(os.path.join(campaign, "source"), os.path.join(out, "source"), ignore=shutil.ignore_patterns("region_*", "__pycache__"))
+    shutil.copytree(os.path.join(campaign, "source"), os.path.join(out, "source"), dirs_exist_ok=True, ignore=shutil.ignore_patterns("region_*", "__pycache__"))
     for name, module in VERBATIM.items():
         shutil.copyfile(module.__file__, os.path.join(out, name))
     import cultivar_reference.modes
@@ -77,14 +77,8 @@ def readme(out, facts, left, proof):
         file.write("\n".join(lines) + "\n")
 
 
-def apply(campaign, out, choices, seconds, say):
-    """The summary for the command: {"right", "report", "proof", "regions", "left"}."""
-    facts, left = write_package(campaign, out, choices)
-    said_left = "Left as they were:\n" + "\n".join(f"  {n}: {why}" for n, why in left)
-    if not facts:
-        return {"right": True, "report": f"There is nothing to put in yet, so nothing is written. {said_left}", "regions": [],
-                "left": [{"name": n, "why": why} for n, why in left]}
-    say(f"{len(facts['regions'])} regions are put in; building and proving")
+def prove(out, seconds, say):
+    """What the package's verify.py finds."""
     verify = subprocess.Popen([sys.executable, os.path.join(out, "verify.py"), "--json", "--seconds", str(seconds)],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     said = []
@@ -94,9 +88,33 @@ def apply(campaign, out, choices, seconds, say):
     text = verify.stdout.read()
     verify.wait()
     try:
-        proof = json.loads(text)
+        return json.loads(text)
     except ValueError:
         raise Refusal("The proof ended without a result: " + " ".join(said[-12:])[-1500:], "The kernels are not used.") from None
+
+
+def slower(proof):
+    """The regions that make the model slower, each by itself or as the only one."""
+    return [name for name, r in proof["regions"].items() if r["measured"] and r["measured"]["high"] < 1.0]
+
+
+def apply(campaign, out, choices, seconds, say, keep=False):
+    """The summary for the command: {"right", "report", "proof", "regions", "left"}. `keep`: also kernels that make the model slower."""
+    facts, left = write_package(campaign, out, choices)
+    while facts:
+        say(f"{len(facts['regions'])} regions are put in; building and proving")
+        proof = prove(out, seconds, say)
+        lost = [] if keep else slower(proof)
+        if not lost:
+            break
+        for choice in choices:
+            if choice["name"] in lost:
+                choice["left"] = f"within the whole model it is slower: {proof['regions'][choice['name']]['measured']['ratio']:.3f} x"
+        facts, left = write_package(campaign, out, choices)
+    said_left = "Left as they were:\n" + "\n".join(f"  {n}: {why}" for n, why in left)
+    if not facts:
+        return {"right": True, "report": f"There is nothing to put in yet, so nothing is written. {said_left}", "regions": [],
+                "left": [{"name": n, "why": why} for n, why in left]}
     readme(out, facts, left, proof)
     with open(os.path.join(out, "proof.json"), "w", encoding="utf-8") as file:
         json.dump(proof, file, indent=1)

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+import time
 
 import torch
 
@@ -20,9 +21,9 @@ COVERED = 0.8  # of what could be gained of a region, from which on its parts ar
 class Profile:
     """`least`: the share of the model's time that a region must promise to become a task; `most`: of tasks."""
 
-    def __init__(self, file, inputs, out, least=0.02, most=6, say=None, device="cpu", tasks=""):
+    def __init__(self, file, inputs, out, least=0.02, most=6, say=None, device="cpu", tasks="", known=False):
         self.say = say or (lambda text: None)
-        self.out, self.least, self.most, self.device = out, least, most, device
+        self.out, self.least, self.most, self.device, self.known = out, least, most, device, known
         self.say(f"reading {file}")
         self.whole = WholeModel(file, inputs, device)
         self.functions = model_functions.known_functions(tasks)
@@ -48,6 +49,7 @@ class Profile:
         self.machine = model_times.Machine(self.device, max(set(dtypes), key=dtypes.count) if dtypes else torch.float32)
         self._measure(ran["eager"])
         self._choose()
+        self._measure_within()
         self._write()
         return self
 
@@ -87,6 +89,18 @@ class Profile:
                 slower = region.base.median / self.total.median
                 region.base = model_times.Times([s / slower for s in region.base.samples])
 
+    def _measure_within(self, seconds=180.0):
+        """`saves` of the modules that become tasks, if a compiled model is the one to beat."""
+        options, end = model_times.BASELINES[self.device][self.fastest], time.perf_counter() + seconds
+        for region in self.chosen:
+            if options is not None and region.known is None and time.perf_counter() < end:
+                self.say(f"region {region.paths[0]} within the compiled model")
+                region.saves = model_times.without(self.model, region, options, self.whole.draw, self.device)
+
+    def within(self, region):
+        """Seconds of a pass that its calls cost within the model."""
+        return region.base.median if region.saves is None else min(region.base.median, max(0.0, region.saves.median))
+
     def gain(self, region, base=None):
         """Seconds of a pass that are above what the machine needs at least."""
         return max(0.0, (region.base.median if base is None else base) - region.floor) if region.floor else 0.0
@@ -97,6 +111,8 @@ class Profile:
         for region in self.regions:
             if region.base.median < LEAST_SHARE * whole and not region.why_not:
                 region.why_not = f"less than {100 * LEAST_SHARE:g} % of the time"
+            elif not region.why_not and self.known and region.match is None:
+                region.why_not = "no installed task computes it (--known)"
             elif not region.why_not and self.gain(region) < self.least * whole:
                 region.why_not = f"less than {100 * self.least:g} % of the time could be gained"
         left = sorted((r for r in self.regions if not r.why_not), key=lambda r: -self.gain(r))
@@ -153,7 +169,7 @@ class Profile:
                 "states": {n: [list(t.shape), str(t.dtype)[6:]] for n, t in r.part.module.state_dict().items()},
                 "results": [[list(t.shape), str(t.dtype)[6:], r.strides or list(t.stride())] for t in torch.utils._pytree.tree_leaves(r.result)
                             if isinstance(t, torch.Tensor)],
-                "ms": 1e3 * r.base.median, "q1_ms": 1e3 * r.base.low, "q3_ms": 1e3 * r.base.high, "eager_ms": 1e3 * r.times.median,
+                "ms": 1e3 * self.within(r), "alone_ms": 1e3 * r.base.median, "q1_ms": 1e3 * r.base.low, "q3_ms": 1e3 * r.base.high, "eager_ms": 1e3 * r.times.median,
                 "floor_ms": 1e3 * r.floor, "floor_of": r.floor_of, "gain_ms": 1e3 * self.gain(r), "left_out": r.why_not})
         return {"model": f"{os.path.basename(self.whole.source.path)}:{self.whole.source.name}", "build": self.whole.expression(),
                 "inputs": [module, function], "device": self.device, "threads": torch.get_num_threads(), "torch": torch.__version__,
@@ -165,7 +181,7 @@ class Profile:
         """For the command: what became of the model, the regions that become tasks, and the table."""
         return {"report": self.report(), "table": self.rows(), "device": self.device, "threads": torch.get_num_threads(), "fastest": self.fastest,
                 "ms": 1e3 * self.total.median, "python": sys.executable,
-                "regions": [{"name": r.name, "file": f"region_{r.name}.py", "ms": 1e3 * r.base.median, "floor_ms": 1e3 * r.floor,
+                "regions": [{"name": r.name, "file": f"region_{r.name}.py", "ms": 1e3 * self.within(r), "alone_ms": 1e3 * r.base.median, "floor_ms": 1e3 * r.floor,
                              "call_ms": 1e3 * r.base.median / r.calls, **({"match": r.match} if r.match else {})} for r in self.chosen]}
 
     def rows(self):
@@ -207,7 +223,8 @@ class Profile:
         operators = ", ".join(f"{n[6:]} {100 * s:.0f} %" for n, s in self.operators if s >= 0.01)
         return (f"# Where the time goes\n\n{self.report()}\n\n![regions](profile.svg)\n\n" + "\n".join(table) + "\n\n"
                 "`ms` is the time of all calls of a region in one pass: with hooks in the eager model, or, if torch.compile is the one to beat, "
-                "of the region compiled by itself, which leaves out what is fused across its border. `floor` is the time that copying its inputs, "
+                "of the region compiled by itself. What is fused across its border is left out there, and counts in the ranking of the tasks: "
+                "what the compiled model saves if the region takes no time. `floor` is the time that copying its inputs, "
                 "parameters and outputs once, or its products at the rate of a large product, takes on this machine. What could be gained "
                 "is the difference: an upper bound, with the quartiles of the time in parentheses. Regions contain each other.\n\n"
                 f"Operators of an eager pass: {operators}.\n")

@@ -30,6 +30,7 @@ class Region:
         self.at, self.why_not = {}, ""  # calls by the path of a module; why it can be no task
         self.times = self.base = None  # seconds of all calls in a pass: eager, and in the fastest baseline (model_times.Times)
         self.floor, self.floor_of, self.name = 0.0, "", ""
+        self.saves = None  # seconds of a pass that its calls cost within the compiled model, if that was measured
         self.match, self.strides = None, None  # of a function of PyTorch: model_functions.matched
 
     @property

@@ -129,7 +129,7 @@ class Profiles(Models):
         profile = self.profile(TRANSFORMER, "build", "inputs", least=0.0)
         facts = self.facts()
         for region in facts["regions"]:
-            self.assertAlmostEqual(region["gain_ms"], max(0.0, region["ms"] - region["floor_ms"]) if region["floor_ms"] else 0.0)
+            self.assertAlmostEqual(region["gain_ms"], max(0.0, region["alone_ms"] - region["floor_ms"]) if region["floor_ms"] else 0.0)
         self.assertEqual(facts["fastest"], "eager")
         xml.dom.minidom.parse(os.path.join(self.camp, "profile.svg"))
         with open(os.path.join(self.camp, "profile.md"), encoding="utf-8") as file:
@@ -380,8 +380,8 @@ class Packages(Models):
         self.assertEqual(self.left, [("norm", "why")])
 
     def test_of_regions_that_overlap_the_one_that_gains_more_is_put_in(self):
-        profile = {"regions": [{"name": "block", "paths": ["a", "b"], "ms": 10.0}, {"name": "mlp", "paths": ["a.mlp"], "ms": 8.0},
-                               {"name": "norm", "paths": ["norm"], "ms": 1.0}]}
+        profile = {"regions": [{"name": "block", "paths": ["a", "b"], "ms": 10.0, "alone_ms": 10.0}, {"name": "mlp", "paths": ["a.mlp"], "ms": 8.0, "alone_ms": 8.0},
+                               {"name": "norm", "paths": ["norm"], "ms": 1.0, "alone_ms": 1.0}]}
         choices = [{"name": n, "speedup": s} for n, s in (("block", 1.1), ("mlp", 2.0), ("norm", 1.2))]
         taken, left = model_apply.chosen(profile, choices)
         self.assertEqual([r["name"] for r in taken], ["mlp", "norm"])

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "embedded/reference_python.hpp"
 #include "evaluators/system/files.hpp"
@@ -50,7 +51,13 @@ Expected<ChildProcess> start_python(const Interpreter& python, const PythonProgr
       {"PYTHONUNBUFFERED", "1"},
       {"PYTHONHASHSEED", "0"},
       {"OMP_WAIT_POLICY", "PASSIVE"}};  // threads that spin would disturb what is timed next
-  if (!program.card) environment.emplace_back("CUDA_VISIBLE_DEVICES", "");
+  if (program.card) {
+    environment.front().second += ":/sbin:/usr/local/cuda/bin";  // what torch.compile and CMake start
+    for (const char* name : {"LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME"})
+      if (const char* value = std::getenv(name)) environment.emplace_back(name, value);
+  } else {
+    environment.emplace_back("CUDA_VISIBLE_DEVICES", "");
+  }
   Expected<FileAccessRules> walls = failure("landlock", "not needed");
   if (sandbox.usable()) {
     std::vector<std::string> flags = {program.card ? "--dev-bind" : "--dev", "/dev"};
@@ -74,14 +81,12 @@ Expected<ChildProcess> start_python(const Interpreter& python, const PythonProgr
     readable.push_back(program.sources);
     readable.insert(readable.end(), program.readable.begin(), program.readable.end());
     std::vector<fs::path> writable = {"/dev/null", "/dev/shm"};
-    if (program.card) {
-      readable.insert(readable.end(), {"/sbin", "/dev"});
-      writable.emplace_back("/dev");
-    }
     writable.insert(writable.end(), program.writable.begin(), program.writable.end());
-    walls = FileAccessRules::make(readable, writable);
-    if (walls) options.walls = &*walls;
-    options.privileges = Privileges::none;
+    if (!program.card) {  // a driver opens what no list has
+      walls = FileAccessRules::make(readable, writable);
+      if (walls) options.walls = &*walls;
+      options.privileges = Privileges::none;
+    }
     options.environment.emplace();
     for (const auto& [name, value] : environment) options.environment->push_back(name + "=" + value);
   }

@@ -7,7 +7,7 @@ using namespace cultivar;
 
 namespace {
 
-const RegionTime kRegion{.ms = 10.0, .floor_ms = 4.0};
+const RegionTime kRegion{.ms = 10.0, .alone_ms = 10.0, .floor_ms = 4.0};
 
 PromotionRow promotion(double elapsed_s, double fitness) {
   PromotionRow row;
@@ -37,6 +37,10 @@ BOOST_AUTO_TEST_CASE(a_kernel_gains_what_it_is_faster_than_pytorch_and_never_mor
   const RankedTask beyond = ranked("a", kRegion, 100.0, 50.0, {promotion(80.0, 1.0)});
   BOOST_TEST(beyond.gain_ms == 6.0, tolerance);
   BOOST_TEST(beyond.left_ms == 0.0, tolerance);
+  // Fused with what is around it, it takes less than by itself, which a kernel must make up for.
+  const RegionTime fused{.ms = 6.0, .alone_ms = 10.0, .floor_ms = 4.0};
+  BOOST_TEST(ranked("a", fused, 100.0, 2.0, {promotion(80.0, 1.0)}).gain_ms == 1.0, tolerance);
+  BOOST_TEST(ranked("a", fused, 100.0, 1.5, {promotion(80.0, 1.0)}).gain_ms == 0.0);
   const RankedTask slower = ranked("a", kRegion, 100.0, 0.5, {promotion(80.0, 1.0)});
   BOOST_TEST(slower.gain_ms == 0.0);
   BOOST_TEST(slower.left_ms == 6.0, tolerance);
