@@ -1,5 +1,6 @@
 """attention_forward as PyTorch computes it, for the test of an export and as the contenders torch and torch_compile."""
 
+import functools
 import weakref
 
 import torch
@@ -83,10 +84,19 @@ def only_causal(mask, S_q, S_kv):
 _last = []  # the mask of the last call, its version, and what it is
 
 
+@functools.lru_cache(maxsize=4)
+def _causal(S_q, S_kv, dtype, device):
+    """The mask that is only causal, as booleans or as what is added."""
+    before = torch.ones(S_q, S_kv, dtype=torch.bool, device=device).tril(S_kv - S_q)
+    return before if dtype == torch.bool else torch.zeros(S_q, S_kv, dtype=dtype, device=device).masked_fill(~before, float("-inf"))
+
+
 def _kind_of(mask, S_q, S_kv):
     if mask.shape[-2:] != (S_q, S_kv):
         return None
-    before = torch.ones(S_q, S_kv, dtype=torch.bool, device=mask.device).tril(S_kv - S_q)
+    if bool((mask == _causal(S_q, S_kv, mask.dtype, mask.device)).all()):
+        return True
+    before = _causal(S_q, S_kv, torch.bool, mask.device)
     if mask.dtype == torch.bool:
         shown, plain = mask, None
     else:

@@ -449,6 +449,7 @@ class Functions(Models):
         self.assertEqual({k: v for k, v in found.match.items() if k != "numbers"}, {
             "task": "attention_forward", "dtype": "float32", "shapes": [[2, 96, 4, 16]] * 3})
         self.assertEqual(found.match["numbers"], {"causal": 1, "scale": 0.25})
+        self.assertEqual(found.strides, [96 * 64, 16, 64, 1])  # that of a kernel's result
         self.assertEqual(found.needed(0), 4 * 2 * 4 * 96 * 96 * 16 / 2)
         profile = self.profile(MASKED, "Model", "windowed", least=0.0, tasks=TASKS)
         found = next(r for r in profile.regions if r.known and r.kind == "scaled_dot_product_attention")
