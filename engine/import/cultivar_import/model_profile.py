@@ -77,11 +77,12 @@ class Profile:
             if region.why_not or region.base.median < LEAST_SHARE * self.total.median:
                 continue
             self.say(f"region {region.paths[0]} ({region.kind}, {region.calls} calls)")
-            if not model_regions.understood(region, self.device):
+            new = region.known is None and self.known  # would be a new task, and there shall be none: only its floor is shown
+            if not new and not model_regions.understood(region, self.device):
                 continue
             region.floor, region.floor_of = self.machine.floor(region)
             region.floor *= region.calls
-            if compiled:
+            if compiled and not new:
                 alone = model_times.compiled_alone(region, {}, self.device)
                 if alone is not None:
                     region.base = model_times.Times([s * region.calls for s in alone.samples])
