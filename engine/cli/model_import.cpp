@@ -50,6 +50,9 @@ Imported known_task(const json& region, const ModelImport& model, const fs::path
   const fs::path folder = model.folder / "tasks" / region.at("name").get<std::string>();
   fs::create_directories(folder.parent_path());
   fs::copy(tasks / match.at("task").get<std::string>(), folder, fs::copy_options::recursive);
+  if (fs::exists(tasks / "headers"))  // what seeds of several tasks share
+    fs::copy(tasks / "headers", folder.parent_path() / "headers",
+             fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   const Task task = load_task(folder);
   std::map<std::string, std::string> sizes;
   std::size_t input = 0;

@@ -26,6 +26,8 @@ class Profile:
     def __init__(self, file, inputs, out, least=0.02, most=6, say=None, device="cpu", tasks="", known=False):
         self.say = say or (lambda text: None)
         self.out, self.least, self.most, self.device, self.known = out, least, most, device, known
+        if device == "cuda" and not torch.cuda.is_available():
+            raise Refusal("PyTorch finds no GPU here.", "Leave --device cuda out, or use a PyTorch that is built for this machine's GPU.")
         self.say(f"reading {file}")
         self.whole = WholeModel(file, inputs, device)
         self.functions = model_functions.known_functions(tasks)
