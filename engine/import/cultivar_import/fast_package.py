@@ -107,9 +107,11 @@ def enable(model, watch=True, only=None):
             if why:
                 _left[path] = why
             elif region["function_of"]:
-                if not any(swap.region["name"] == region["name"] for swap in _swaps):
-                    _left.pop(path, None)
-                    _swaps.append(_Function(region, path, watch, modules))
+                _left.pop(path, None)
+                function = next((s for s in _swaps if s.region["name"] == region["name"]), None) or _Function(region, path, watch)
+                function.enter(modules)
+                if function not in _swaps:
+                    _swaps.append(function)
             elif module is None or type(module).__name__ != region["class"] or traits(module) != region["traits"]:
                 _left[path] = "the model has no such module" if module is None else "it is another module than the one that was measured"
             elif not any(swap.module is module for swap in _swaps):
@@ -398,7 +400,7 @@ class _Function(_Swap):
 
     module = None
 
-    def __init__(self, region, path, watch, modules):
+    def __init__(self, region, path, watch):
         self.owner, self.name, self.adapter, *rest = _replaced(region)
         self.turned = rest[0] if rest else None
         super().__init__(region, path, watch, getattr(self.owner, self.name))
@@ -406,13 +408,16 @@ class _Function(_Swap):
         self.door = lambda *args, **kwargs: (self.forward if self.depth[0] else self.original)(*args, **kwargs)
         setattr(self.owner, self.name, self.door)
         self.callers = []
-        for place in dict.fromkeys(p.rpartition(".")[0] for p in region["paths"]):
-            if place in modules:
-                self._enter(modules[place])
-            else:
-                _left[place] = "the model has no such module"
 
-    def _enter(self, module):
+    def enter(self, modules):
+        """Of a model: those that call the function get the kernel."""
+        for place in dict.fromkeys(p.rpartition(".")[0] for p in self.region["paths"]):
+            if place not in modules:
+                _left[place] = "the model has no such module"
+            elif not any(module is modules[place] for module, _, _ in self.callers):
+                self._wrap(modules[place])
+
+    def _wrap(self, module):
         original, own = module.forward, module.__dict__.get("forward")
 
         def forward(*args, **kwargs):

@@ -477,6 +477,7 @@ class Functions(Models):
         with torch.no_grad():
             right, windowed = model(x), model(x, window=8)
             self.assertEqual(fast.enable(model), 1)
+            self.assertEqual(fast.enable(model), 1)
             for _ in range(2):
                 torch.testing.assert_close(model(x), right)
             self.assertEqual(fast._door("attention").seen, [1] * 4)
