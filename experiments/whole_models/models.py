@@ -100,7 +100,8 @@ class Experts(nn.Module):
         weights = (weights / weights.sum(-1, keepdim=True)).to(x.dtype)
         order = torch.argsort(experts.flatten(), stable=True)
         tokens = order // self.chosen
-        ends = torch.bincount(experts.flatten(), minlength=self.up.shape[0]).cumsum(0).to(torch.int32)
+        numbers = torch.arange(self.up.shape[0], device=x.device)
+        ends = torch.searchsorted(experts.flatten()[order], numbers, right=True).to(torch.int32)
         gate, up = self.grouped(flat[tokens], self.up, ends).chunk(2, -1)
         y = self.grouped(F.silu(gate) * up, self.down, ends) * weights.flatten()[order][:, None]
         return torch.zeros_like(flat).index_add(0, tokens, y).view_as(x)
