@@ -45,7 +45,7 @@ Expected<ChildProcess> start_python(const Interpreter& python, const PythonProgr
       {"LC_ALL", "C.UTF-8"},
       {"HOME", "/tmp"},
       {"TMPDIR", "/dev/shm"},  // PyTorch wants a place, and /tmp is read-only where the file lies there
-      {"USER", "cultivar"},  // PyTorch asks for a name, and the user of the sandbox has none
+      {"USER", "cultivar"},    // PyTorch asks for a name, and the user of the sandbox has none
       {"PYTHONPATH", program.sources.string() + ":" + python.packages},
       {"PYTHONDONTWRITEBYTECODE", "1"},
       {"PYTHONUNBUFFERED", "1"},
