@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runs alone
-// long: 300 s, engine/suite, engine/cli
+// long: 400 s, engine/suite, engine/cli
 // `cultivar optimise` without PyTorch: a campaign of two regions that are tasks already, searched by their
 // ranking, and killed again and again.
 #include <boost/test/unit_test.hpp>
