@@ -24,8 +24,8 @@ using nlohmann::json;
 
 // What a region's search gives to the model: {name, speedup} with its kernel exported to `kernels`, or
 // {name, left}, with the reason.
-json choice(const RankedTask& region, const fs::path& run, const fs::path& kernels, double least,
-            const Runtime& runtime) {
+json choice(const RankedTask& region, const RegionTime& times, const fs::path& run, const fs::path& kernels,
+            double least, const Runtime& runtime) {
   json made = {{"name", region.name}};
   const auto left = [&](const std::string& why) {
     made["left"] = why;
@@ -34,9 +34,11 @@ json choice(const RankedTask& region, const fs::path& run, const fs::path& kerne
   if (region.searched_s <= 0.0) return left("it was not searched");
   if (region.speedup <= 0.0) return left("no kernel was confirmed beside what the model has");
   made["speedup"] = region.speedup;
-  if (region.speedup < least)
+  // Times of different hours are compared (RegionTime::call_ms): the proof decides.
+  const bool proven_later = times.call_ms > 0.0;
+  if (region.speedup < least && !proven_later)
     return left(fmt::format("its best kernel is {:.3g} x as fast as what the model has", region.speedup));
-  if (region.gain_ms <= 0.0 && least > 0.0)
+  if (region.gain_ms <= 0.0 && least > 0.0 && !proven_later)
     return left(
         "within the model, where it is fused with what is around it, it takes less than its best kernel");
   const auto record = Record::open(run);
@@ -81,7 +83,8 @@ int apply_command(const Arguments& arguments) {
   json choices = json::array();
   const fs::path runs = campaign_runs(folder);
   for (const RankedTask& region : ranking_of(suite, runs))
-    choices.push_back(choice(region, runs / region.name, package / "kernels", least, runtime));
+    choices.push_back(choice(region, suite.ranking.at(region.name), runs / region.name, package / "kernels",
+                             least, runtime));
   for (const auto& [name, why] : suite.refused) choices.push_back({{"name", name}, {"left", why}});
   fs::create_directories(package, none);
   const std::string python = suite.tasks.front().config.evaluation.python;
