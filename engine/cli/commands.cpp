@@ -30,6 +30,8 @@ constexpr Command table[] = {
     {"run", "start a search from a configuration", run_command},
     {"resume", "resume a stopped search", resume_command},
     {"suite", "search several tasks in turn, and make one table", suite_command},
+    {"optimise", "search the regions of a model, where most can be gained", optimise_command},
+    {"apply", "put a model's kernels into it, and prove it", apply_command},
     {"attach", "follow a search that runs without a terminal", attach_command},
     {"stop", "stop a running search with a checkpoint", stop_command},
     {"runs", "list the runs and their state", runs_command},

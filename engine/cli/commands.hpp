@@ -22,6 +22,8 @@ std::span<const Command> commands();
 int run_command(const Arguments&);
 int resume_command(const Arguments&);
 int suite_command(const Arguments&);
+int optimise_command(const Arguments&);
+int apply_command(const Arguments&);
 int export_command(const Arguments&);
 int portfolio_command(const Arguments&);
 int attach_command(const Arguments&);

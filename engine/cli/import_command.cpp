@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 
-#include "embedded/import_python.hpp"
 #include "engine/cli/commands.hpp"
+#include "engine/cli/import_program.hpp"
 #include "engine/cli/installation_paths.hpp"
+#include "engine/cli/model_import.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/config/duration.hpp"
-#include "evaluators/check/open_reference.hpp"
-#include "evaluators/judge/controls.hpp"
-#include "evaluators/references/python/python_sandbox.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/interpreter.hpp"
@@ -29,80 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-constexpr double kQuietSeconds = 180.0;  // without a line: the file does not end
-
-PythonFiles import_python_files() {
-  PythonFiles files = reference_python_files();
-  for (const auto& [name, text] : import_python::all)
-    files.emplace_back("cultivar_import/" + std::string(name), text);
-  return files;
-}
-
-// Shows the lines {"progress": ...} that the child writes, until it ends or is silent for too long; the last
-// other line, or null.
-json follow(ChildProcess& child, bool quiet) {
-  auto deadline = deadline_in(kQuietSeconds), tell = deadline_in(15.0);
-  std::string pending;
-  json last;
-  const auto take = [&](const std::string& line) {
-    json told = json::parse(line, nullptr, false);
-    if (!told.is_object()) return;
-    if (told.contains("progress")) {
-      if (!quiet) notify("{}\n", plain_text(told.value("progress", "")));
-    } else {
-      last = std::move(told);
-    }
-  };
-  char buffer[4096];
-  while (Clock::now() < deadline) {
-    pollfd wait{child.output(), POLLIN, 0};
-    if (::poll(&wait, 1, 500) <= 0) {
-      if (!quiet && Clock::now() >= tell) {
-        notify("still at it ({:.0f} s; ended after {:g} s without progress)\n",
-               kQuietSeconds - in_seconds(deadline - Clock::now()), kQuietSeconds);
-        tell = deadline_in(15.0);
-      }
-      continue;
-    }
-    const ssize_t got = ::read(child.output(), buffer, sizeof buffer);
-    if (got <= 0) break;
-    pending.append(buffer, static_cast<std::size_t>(got));
-    deadline = deadline_in(kQuietSeconds), tell = deadline_in(15.0);
-    for (std::size_t end; (end = pending.find('\n')) != std::string::npos; pending.erase(0, end + 1))
-      take(pending.substr(0, end));
-    if (pending.size() > (std::size_t{16} << 20)) break;
-  }
-  return last;
-}
-
-// task.yaml as the import composed it: {"before", "controls": [{"name", "about", "serious", "text"}],
-// "after"}.
-std::string yaml_of(const json& parts, const std::vector<json>& controls) {
-  std::string text = parts.value("before", "");
-  if (!controls.empty()) text += "\ncontrols:\n";
-  for (const json& control : controls) text += control.value("text", "");
-  return text + parts.value("after", "");
-}
-
-// The judge's own comparison must tell each mistake in the function from it. Those that it does not tell are
-// left out of the controls in task.yaml.
-std::vector<json> drop_unnoticed(const fs::path& folder, const InstallationPaths& installation,
-                                 const std::string& python, const json& parts) {
-  const Task task = load_task(folder);
-  const auto reference = open_reference(task, installation.cache, python);
-  if (!reference) throw std::runtime_error(reference.error().message);
-  std::set<std::string> unnoticed;
-  for (const Target& target : targets())  // they differ in their dtypes
-    for (const std::string& name : undetected_controls(task, *reference, target, 2)) unnoticed.insert(name);
-  std::vector<json> kept, dropped;
-  for (const json& control : parts.value("controls", json::array()))
-    (unnoticed.contains(control.value("name", "")) ? dropped : kept).push_back(control);
-  if (dropped.empty()) return {};
-  if (const auto written = write_atomically(folder / "task.yaml", yaml_of(parts, kept)); !written)
-    throw std::runtime_error(written.error().message);
-  return dropped;
-}
 
 // A first search, with the interpreter that the reference needs.
 void write_search(const fs::path& folder, const Task& task, const Interpreter& python) {
@@ -140,27 +61,39 @@ void print_next_steps(const Output& output, const fs::path& folder, const json& 
 
 int import_command(const Arguments& arguments) {
   std::string file, out, name, python = default_python(), checkout, problems = "1-100", budget = "10m";
-  int level = 1;
-  double memory_factor = 1.0, limit_s = 60.0;
-  bool as_json = false;
+  std::string inputs, device = "cpu";
+  int level = 1, threads = 0, regions = 6;
+  double memory_factor = 1.0, limit_s = 60.0, least = 0.02;
+  bool as_json = false, known = false;
   Options options(
       "import",
       "Makes a task of a PyTorch function, an nn.Module or a KernelBench file: what it computes "
       "becomes the reference, its shapes the workloads, its graph two naive seeds. Says in words "
-      "what it assumed, and refuses what cannot be checked. The file runs in a sandbox, on the cpu.",
+      "what it assumed, and refuses what cannot be checked. With --inputs the file is a whole model, which "
+      "is profiled, and whose regions become the tasks of a campaign. The file runs in a sandbox, a "
+      "single task's on the cpu.",
       "cultivar import model.py:GroupNormSwish --out group_norm_swish --python venv/bin/python");
   options.optional_argument("FILE", file, "FILE.py, or FILE.py:NAME for a function or class of it");
   options.option("--out", out, "the folder of the new task, or of the tasks of --kernelbench");
   options.option("--name", name, "the name of the task; by default that of the function or class");
   options.option("--python", python, "an interpreter with PyTorch and numpy");
+  options.option("--inputs", inputs,
+                 "FILE.py:NAME is a whole model (a function without arguments that returns a module, or a "
+                 "module); its inputs are drawn by this function of the file, or by FILE.py:NAME of another");
+  options.option("--device", device, "of a whole model and its kernels: cpu or cuda");
+  options.option("--threads", threads, "of a whole model and its kernels; 0: all cores");
+  options.flag("--known", known,
+               "of a whole model: only functions of PyTorch that an installed task computes; no new tasks");
+  options.option("--least", least, "of a whole model: the share of its time that a region must promise");
+  options.option("--regions", regions, "of a whole model: the most tasks");
   options.option("--kernelbench", checkout, "import problems of this checkout of KernelBench");
   options.option("--level", level, "of KernelBench");
   options.option("--problems", problems, "of KernelBench, such as 1-100 or 1,5,7-9");
   options.option("--memory-factor", memory_factor, "timed sizes need this share of the example's memory");
   options.option(
       "--budget", budget,
-      "of KernelBench: the wall time of each search in the suites that are written (gpu_suite.yaml, "
-      "cpu_suite.yaml)");
+      "the wall time of each search in the suites of KernelBench (gpu_suite.yaml, cpu_suite.yaml); of a "
+      "whole model, of all searches together");
   options.option("--limit", limit_s, "seconds for each problem of KernelBench");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
@@ -182,58 +115,60 @@ int import_command(const Arguments& arguments) {
   const fs::path folder = fs::absolute(out).lexically_normal();
   if (fs::exists(folder, none) && !fs::is_empty(folder, none) && checkout.empty())
     throw InputError(fmt::format("{} exists and is not empty (name a new folder with --out)", out));
+  if (!inputs.empty() && !checkout.empty())
+    throw InputError("--inputs is for FILE.py: a problem of KernelBench has its own");
+  if (device != "cpu" && device != "cuda") throw InputError(fmt::format("--device {}: cpu or cuda", device));
+  if (!duration_seconds(budget))
+    throw InputError(fmt::format("--budget {}: write a duration, such as 90s or 10m", budget));
   fs::create_directories(folder, none);
   if (!fs::is_directory(folder, none)) throw InputError(fmt::format("{} cannot be created", folder.string()));
+  if (!inputs.empty())
+    return import_model({.source = fs::absolute(source).lexically_normal(),
+                         .within = within,
+                         .inputs = inputs,
+                         .folder = folder,
+                         .device = device,
+                         .python = python,
+                         .budget = budget,
+                         .threads = threads,
+                         .regions = regions,
+                         .least = least,
+                         .known = known,
+                         .as_json = as_json});
 
   if (!as_json) notify("starting {}, which takes PyTorch some seconds\n", python);
   const InstallationPaths installation = find_installation();
   auto interpreter = find_interpreter(python, PythonNeeds::torch);
   if (!interpreter) throw MissingError(interpreter.error().message);
-  const auto sources = place_python_files(import_python_files(), installation.cache);
-  if (!sources) throw std::runtime_error(sources.error().message);
   source = fs::absolute(source).lexically_normal();
-  PythonProgram program{.module = "cultivar_import",
-                        .sources = *sources,
-                        .readable = {checkout.empty() ? source.parent_path() : source},
-                        .writable = {folder}};
-  program.arguments = {"--out", folder.string(), "--lines"};
+  ImportCall call{.subject = source.string(),
+                  .arguments = {"--out", folder.string()},
+                  .readable = {checkout.empty() ? source.parent_path() : source},
+                  .writable = {folder},
+                  .quiet = as_json};
   const auto add = [&](const std::string& option, const std::string& value) {
-    program.arguments.push_back(option);
-    program.arguments.push_back(value);
+    call.arguments.push_back(option);
+    call.arguments.push_back(value);
   };
   if (!name.empty()) add("--name", name);
   add("--memory-factor", fmt::format("{:g}", memory_factor));
   if (checkout.empty()) {
-    program.arguments.push_back(source.string() + within);
+    call.arguments.push_back(source.string() + within);
   } else {
     add("--kernelbench", source.string());
     add("--level", std::to_string(level));
     add("--problems", problems);
-    if (!duration_seconds(budget))
-      throw InputError(fmt::format("--budget {}: write a duration, such as 90s or 10m", budget));
     add("--budget", budget);
     add("--limit", fmt::format("{:g}", limit_s));
   }
-  ProcessOptions process;
-  process.pipe_input = false;
-  auto child = start_python(*interpreter, program, std::move(process));
-  if (!child) throw std::runtime_error(child.error().message);
-  json told = follow(*child, as_json);
-  const bool ended = child->wait_or_kill(deadline_in(5.0));
-
-  const Output output(as_json);
-  if (!told.is_object()) {
-    std::string last = plain_text(child->captured());
-    if (last.size() > 600) last = last.substr(last.size() - 600);
+  json told;
+  try {
+    told = run_import_program(call, *interpreter, installation);
+  } catch (const std::runtime_error&) {
     fs::remove(folder, none);  // only if nothing was written
-    throw std::runtime_error(
-        fmt::format("{} ended the import without a result ({}). {}", source.string(),
-                    ended ? child->poll()->describe()
-                          : fmt::format("for {:g} s it did nothing that is known: look for a "
-                                        "loop that does not end",
-                                        kQuietSeconds),
-                    last));
+    throw;
   }
+  const Output output(as_json);
   if (told.contains("refused")) {
     output.facts(told);
     fs::remove(folder, none);

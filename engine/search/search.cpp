@@ -252,6 +252,7 @@ Outcome run_session(const Config& config, const RunFolder& folder, RecordWriter&
                      stop,
                      runtime.checkpoints_wanted,
                      runtime.turn_s,
+                     runtime.turn_ends,
                      std::move(loaded)};
   const auto ended = [&](const Outcome& outcome) {
     tell_end(announcements, writer, shown, outcome);

@@ -30,6 +30,8 @@ struct Runtime {
   // Seconds of a session after which it begins nothing more, so that several searches can take turns; 0:
   // none. Such a session also ends once nothing is left but to wait for answers in mailboxes.
   double turn_s = 0.0;
+  // Ends the turn before its time when it becomes true; nullptr: nothing does. Set in a callback.
+  const std::atomic<bool>* turn_ends = nullptr;
   // Each change asks for a checkpoint now, while the search goes on; nullptr: nobody asks. Set in a signal
   // handler.
   const std::atomic<int>* checkpoints_wanted = nullptr;

@@ -407,7 +407,8 @@ void SearchLoop::watch_budgets() {
 }
 
 bool SearchLoop::turn_is_over() const {
-  return parts_.turn_s > 0 && recorder_.elapsed() - began_s_ >= parts_.turn_s &&
+  return parts_.turn_s > 0 &&
+         (recorder_.elapsed() - began_s_ >= parts_.turn_s || (parts_.turn_ends && *parts_.turn_ends)) &&
          (!outcome_ || outcome_->stop == Outcome::Stop::turn);
 }
 

@@ -34,6 +34,7 @@ struct SessionParts {
   const std::atomic<bool>& stop;
   const std::atomic<int>* checkpoints_wanted;  // Runtime::checkpoints_wanted
   double turn_s;                               // Runtime::turn_s
+  const std::atomic<bool>* turn_ends;          // Runtime::turn_ends
   LoadedSources loaded;                        // its seeds are used only if the record has no individuals
 };
 

@@ -32,7 +32,10 @@ void SearchLoop::watch_turn() {
   constexpr const char* kAwaited = "only answers in mailboxes are awaited";
   if (phase_ == Phase::running && turn_is_over()) {
     if (!comparisons_.in_flight())
-      return close(Outcome::Stop::turn, fmt::format("its turn of {} is over", duration_text(parts_.turn_s)),
+      return close(Outcome::Stop::turn,
+                   parts_.turn_ends && *parts_.turn_ends
+                       ? "another search goes on"
+                       : fmt::format("its turn of {} is over", duration_text(parts_.turn_s)),
                    parts_.turn_s);
     if (breeding_.incumbent() == 0 && questions_.letters_out() > 0) {
       // What waits for the device is done in a later turn.

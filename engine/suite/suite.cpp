@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "engine/config/duration.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
@@ -50,6 +51,31 @@ std::string complaints(const std::vector<std::pair<std::string, std::string>>& w
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
+// `ranking` and `budget`.
+void read_ranking(YamlMap& map, Suite& suite) {
+  const auto ranking = map.optional("ranking"), budget = map.optional("budget");
+  if (budget && !ranking)
+    map.require("budget").fail(
+        "only a suite with a ranking has a budget of its own: write that of each search below `common`");
+  if (ranking)
+    for (const auto& [name, node] : ranking->map().entries()) {
+      YamlMap own = node.map();
+      RegionTime& region = suite.ranking[name];
+      region.ms = own.require("ms").number(0.0);
+      region.floor_ms = own.require("floor_ms").number(0.0);
+      region.alone_ms = region.ms;
+      if (const auto alone = own.optional("alone_ms")) region.alone_ms = alone->number(0.0);
+      if (const auto call = own.optional("call_ms")) region.call_ms = call->number(0.0);
+      own.finish();
+    }
+  if (!budget) return;
+  YamlMap limits = budget->map();
+  if (const auto wall = limits.optional("wall")) suite.limits["wall"] = read_duration(*wall);
+  for (const char* kind : {"device_hours", "usd", "tokens"})
+    if (const auto most = limits.optional(kind)) suite.limits[kind] = most->number(0.0);
+  limits.finish();
+}
+
 }  // namespace
 
 Suite load_suite(const fs::path& file, const std::vector<std::string>& overrides,
@@ -65,6 +91,7 @@ Suite load_suite(const fs::path& file, const std::vector<std::string>& overrides
   const YamlNode list = map.require("tasks");
   if (const auto refused = map.optional("refused"))
     for (const auto& [name, why] : refused->map().entries()) suite.refused[name] = why.string();
+  read_ranking(map, suite);
   map.finish();
   std::vector<std::pair<std::string, std::string>> wrong;  // without the place in the list, and with it
   std::size_t number = 0;
@@ -73,6 +100,8 @@ Suite load_suite(const fs::path& file, const std::vector<std::string>& overrides
       SuiteTask task{
           "", config_of(completed(item, common), fs::absolute(file).parent_path(), overrides, installation)};
       task.name = task.config.name;
+      if (!limited(task.config.budget) && suite.limits.contains("wall"))
+        task.config.budget.wall_s = suite.limits["wall"];
       if (!limited(task.config.budget))
         item.fail(
             "the search has no budget, so that the suite would never reach the next task: add for example "
@@ -84,6 +113,12 @@ Suite load_suite(const fs::path& file, const std::vector<std::string>& overrides
       wrong.emplace_back(without(fmt::format("tasks[{}]", number - 1), error.what()), error.what());
     }
   if (!wrong.empty()) throw InputError(complaints(wrong));
+  for (const auto& [name, region] : suite.ranking)
+    if (std::ranges::find(suite.tasks, name, &SuiteTask::name) == suite.tasks.end())
+      map.require("ranking").fail(fmt::format("there is no task {}", name));
+  for (const SuiteTask& task : suite.tasks)
+    if (!suite.ranking.empty() && !suite.ranking.contains(task.name))
+      map.require("ranking").fail(fmt::format("it lacks the task {}", task.name));
   if (suite.tasks.empty()) list.fail("the list is empty: name at least one task, as - {task: softmax}");
   return suite;
 }

@@ -56,7 +56,7 @@ class _NameNumbers(ast.NodeTransformer):
 class Source:
     """The loaded file. `program` is the function, module class or module; `kind` says which."""
 
-    def __init__(self, path, name=None):
+    def __init__(self, path, name=None, naming=True):
         self.path = os.path.abspath(path)
         self.folder = os.path.dirname(self.path)
         try:
@@ -71,7 +71,7 @@ class Source:
         except SyntaxError as error:
             raise Refusal(f"{path}:{error.lineno}: {error.msg}.", "Correct the file.") from None
         self.local_files = self._local_files(self.path, self.tree)
-        self.module = self._execute(naming=True)
+        self.module = self._execute(naming)
         self._choose(name)
 
     def _local_files(self, path, tree, known=None):

@@ -42,7 +42,7 @@ def identifier(text, taken=()):
 class Input:
     def __init__(self, name, shape, dtype, values, origin, path=None, labels=None, fixed=()):
         self.name, self.shape, self.dtype, self.values = name, tuple(int(s) for s in shape), dtype, values
-        self.origin, self.path = origin, path  # example, parameter or buffer; the name within the module
+        self.origin, self.path = origin, path  # example, parameter or buffer; the name of the argument, or within the module
         self.labels = labels or [None] * len(self.shape)
         self.fixed = set(fixed)  # axes that are constants, such as those of a convolution's kernel
         self.weight = self.initial = None
@@ -309,6 +309,7 @@ class Subject:
         self.inputs = []
         for argument in self.arguments:
             if isinstance(argument, Input):
+                argument.path = argument.name
                 argument.name = identifier(argument.name, taken)
                 taken.add(argument.name)
                 self.inputs.append(argument)

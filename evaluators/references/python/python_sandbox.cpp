@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "embedded/reference_python.hpp"
 #include "evaluators/system/files.hpp"
@@ -39,7 +40,7 @@ Expected<fs::path> place_python_files(const PythonFiles& files, const fs::path& 
 Expected<ChildProcess> start_python(const Interpreter& python, const PythonProgram& program,
                                     ProcessOptions options) {
   const Sandbox sandbox;
-  const std::vector<std::pair<std::string, std::string>> environment = {
+  std::vector<std::pair<std::string, std::string>> environment = {
       {"PATH", "/usr/local/bin:/usr/bin:/bin"},
       {"LC_ALL", "C.UTF-8"},
       {"HOME", "/tmp"},
@@ -49,11 +50,19 @@ Expected<ChildProcess> start_python(const Interpreter& python, const PythonProgr
       {"PYTHONDONTWRITEBYTECODE", "1"},
       {"PYTHONUNBUFFERED", "1"},
       {"PYTHONHASHSEED", "0"},
-      {"OMP_WAIT_POLICY", "PASSIVE"},  // threads that spin would disturb what is timed next
-      {"CUDA_VISIBLE_DEVICES", ""}};
+      {"OMP_WAIT_POLICY", "PASSIVE"}};  // threads that spin would disturb what is timed next
+  if (program.card) {
+    environment.front().second += ":/sbin:/usr/local/cuda/bin";  // what torch.compile and CMake start
+    for (const char* name : {"LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME"})
+      if (const char* value = std::getenv(name)) environment.emplace_back(name, value);
+  } else {
+    environment.emplace_back("CUDA_VISIBLE_DEVICES", "");
+  }
   Expected<FileAccessRules> walls = failure("landlock", "not needed");
   if (sandbox.usable()) {
-    std::vector<std::string> flags = {"--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"};
+    std::vector<std::string> flags = {program.card ? "--dev-bind" : "--dev", "/dev"};
+    if (program.card) flags.insert(flags.end(), {"/dev", "--ro-bind", "/sys", "/sys"});
+    flags.insert(flags.end(), {"--proc", "/proc", "--tmpfs", "/tmp"});
     // Below /tmp, what is mounted must come after the empty folder there.
     const auto bind = [&](const char* how, const fs::path& path) {
       flags.insert(flags.end(), {how, path.string(), path.string()});
@@ -73,9 +82,11 @@ Expected<ChildProcess> start_python(const Interpreter& python, const PythonProgr
     readable.insert(readable.end(), program.readable.begin(), program.readable.end());
     std::vector<fs::path> writable = {"/dev/null", "/dev/shm"};
     writable.insert(writable.end(), program.writable.begin(), program.writable.end());
-    walls = FileAccessRules::make(readable, writable);
-    if (walls) options.walls = &*walls;
-    options.privileges = Privileges::none;
+    if (!program.card) {  // a driver opens what no list has
+      walls = FileAccessRules::make(readable, writable);
+      if (walls) options.walls = &*walls;
+      options.privileges = Privileges::none;
+    }
     options.environment.emplace();
     for (const auto& [name, value] : environment) options.environment->push_back(name + "=" + value);
   }
@@ -84,9 +95,10 @@ Expected<ChildProcess> start_python(const Interpreter& python, const PythonProgr
   options.command.insert(options.command.end(), program.arguments.begin(), program.arguments.end());
   options.expendable = true;
   const auto bytes = static_cast<std::size_t>(program.memory_share * memory_limit().bytes);
-  options.limits.insert(
-      options.limits.end(),
-      {{RLIMIT_CORE, 0}, {RLIMIT_DATA, bytes}, {RLIMIT_FSIZE, std::size_t{1} << 30}, {RLIMIT_NPROC, 4096}});
+  options.limits.insert(options.limits.end(),
+                        {{RLIMIT_CORE, 0}, {RLIMIT_FSIZE, std::size_t{1} << 30}, {RLIMIT_NPROC, 4096}});
+  if (!program.card)
+    options.limits.emplace_back(RLIMIT_DATA, bytes);  // a driver reserves far more than it uses
   return ChildProcess::spawn(options);
 }
 

@@ -30,7 +30,9 @@ struct PythonProgram {
   std::filesystem::path sources;                     // place_python_files
   std::vector<std::filesystem::path> readable = {};  // files and folders
   std::vector<std::filesystem::path> writable = {};
-  double memory_share = 0.8;  // of the machine's memory limit
+  double memory_share = 0.8;  // of the machine's memory limit; with a card it is not limited
+  // May use the machine's GPU. Without bubblewrap it is then not confined, as a contender in Python is not.
+  bool card = false;
 };
 Expected<ChildProcess> start_python(const Interpreter&, const PythonProgram&, ProcessOptions options);
 

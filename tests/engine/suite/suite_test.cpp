@@ -360,4 +360,43 @@ BOOST_AUTO_TEST_CASE(a_row_says_with_which_command_it_is_judged_again) {
              command);
 }
 
+BOOST_AUTO_TEST_CASE(a_ranking_names_every_task_and_its_budget_is_that_of_searches_without_one) {
+  const std::string tasks =
+      "name: camp\n"
+      "common: {workloads: cpu_quick}\n"
+      "tasks:\n"
+      "  - {name: first, task: softmax, seeds: [plain.cpp]}\n"
+      "  - {name: second, task: softmax, seeds: [plain.cpp], budget: {evaluations: 6}}\n";
+  const std::string both =
+      "ranking:\n  first: {ms: 10, alone_ms: 12, floor_ms: 1}\n  second: {ms: 5, floor_ms: 1}\n";
+  const Suite suite = load(tasks + both + "budget: {wall: 3m, usd: 2}\n");
+  BOOST_TEST(suite.ranking.at("first").alone_ms == 12.0);
+  BOOST_TEST(suite.ranking.at("second").alone_ms == 5.0);
+  BOOST_TEST(suite.tasks[0].config.budget.wall_s == 180.0);
+  BOOST_TEST(suite.tasks[1].config.budget.wall_s == 0.0);
+  BOOST_TEST(suite.limits.at("usd") == 2.0);
+  BOOST_TEST(contains(complaint(tasks + both), "has no budget"));
+  BOOST_TEST(contains(complaint(tasks + "budget: {wall: 3m}\n"), "only a suite with a ranking has a budget"));
+  BOOST_TEST(contains(complaint(tasks + "ranking:\n  first: {ms: 1, floor_ms: 0}\nbudget: {wall: 3m}\n"),
+                      "it lacks the task second"));
+  BOOST_TEST(contains(complaint(tasks + both + "  third: {ms: 1, floor_ms: 0}\nbudget: {wall: 3m}\n"),
+                      "there is no task third"));
+}
+
+BOOST_AUTO_TEST_CASE(a_turn_ends_before_its_time_when_another_search_shall_go_on) {
+  const Suite suite = load(kCommon + kPair);
+  const SuiteTask& task = suite.tasks[0];
+  std::atomic<bool> ends = false;
+  Runtime runtime = simulated_runtime({});
+  runtime.turn_s = 3600.0;
+  runtime.turn_ends = &ends;
+  SearchCallbacks callbacks;
+  callbacks.event = [&](const Event& event) { ends = ends || event.kind == "promoted"; };
+  const auto end =
+      take_step(task, *next_step(task, path() / task.name), path() / task.name, runtime, callbacks, kNever);
+  BOOST_TEST(end.trouble == "");
+  BOOST_TEST(end.turn_over);
+  BOOST_TEST((left(task) == SuiteStep::Kind::resume));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,502 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of campaigns: profile of a whole model, its regions, and the package that puts kernels back (needs PyTorch 2)."""
+
+import importlib
+import json
+import os
+import shutil
+import sys
+import unittest
+import xml.dom.minidom
+from pathlib import Path
+
+from test_import import Case  # its paths to cultivar_import, and SkipTest without PyTorch
+
+import torch
+from cultivar_import import model_apply, model_regions, model_times
+from cultivar_import.importer import Import
+from cultivar_import.model_profile import Profile
+from cultivar_import.model_source import WholeModel
+from cultivar_import.refusal import Refusal
+
+TRANSFORMER = """
+    class Norm(nn.Module):
+        def __init__(self, width, eps=1e-6):
+            super().__init__()
+            self.weight, self.eps = nn.Parameter(torch.rand(width) + 0.5), eps
+
+        def forward(self, x):
+            return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.weight
+
+    class Attention(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+
+        def forward(self, x):
+            b, s, w = x.shape
+            q, k, v = self.qkv(x).view(b, s, 3, 4, w // 4).permute(2, 0, 3, 1, 4)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.out(y.transpose(1, 2).reshape(b, s, w))
+
+    class Mlp(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+        def forward(self, x, scale=1.0):
+            return self.down(F.gelu(self.up(x))) * scale
+
+    class Block(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.norm1, self.norm2, self.attention, self.mlp = Norm(width), Norm(width), Attention(width), Mlp(width)
+
+        def forward(self, x):
+            x = x + self.attention(self.norm1(x))
+            return x + self.mlp(self.norm2(x), scale=0.5)
+
+    class Transformer(nn.Module):
+        def __init__(self, width=64, layers=3):
+            super().__init__()
+            self.embed = nn.Embedding(50, width)
+            self.blocks = nn.ModuleList(Block(width) for _ in range(layers))
+            self.norm = Norm(width, 1e-5)
+
+        def forward(self, tokens):
+            x = self.embed(tokens)
+            for block in self.blocks:
+                x = block(x)
+            return self.norm(x)
+
+    def build():
+        return Transformer()
+
+    def inputs():
+        return torch.randint(0, 50, (4, 32))
+    """
+CONVNET = """
+    class Stage(nn.Module):
+        def __init__(self, channels):
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels)
+
+        def forward(self, x):
+            return torch.relu(self.norm(self.conv(x))) + x
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem, self.stages = nn.Conv2d(3, 16, 3, padding=1), nn.Sequential(Stage(16), Stage(16))
+            self.head = nn.Linear(16, 10)
+
+        def forward(self, image):
+            return self.head(self.stages(self.stem(image)).mean((2, 3)))
+
+    def images():
+        return {"image": torch.randn(2, 3, 24, 24)}
+    """
+
+
+class Models(Case):
+    def setUp(self):
+        super().setUp()
+        kept, model_times.BASELINES = model_times.BASELINES, {"cpu": {"eager": None}}
+        self.addCleanup(setattr, model_times, "BASELINES", kept)
+        self.camp = os.path.join(self.folder, "camp")
+
+    def profile(self, text, name, inputs, **options):
+        shutil.rmtree(self.camp, True)
+        return Profile(f"{self.write(text)}:{name}", inputs, self.camp, **options).run()
+
+    def facts(self):
+        with open(os.path.join(self.camp, "profile.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+
+class Profiles(Models):
+    def test_equal_layers_are_one_region_and_other_settings_another(self):
+        self.profile(TRANSFORMER, "build", "inputs", least=0.0)
+        found = {tuple(r["paths"]): r for r in self.facts()["regions"]}
+        mlp = found[tuple(f"blocks.{k}.mlp" for k in range(3))]
+        self.assertEqual((mlp["class"], mlp["calls"]), ("Mlp", 3))
+        self.assertEqual(mlp["arguments"], {"x": {"shape": [4, 32, 64], "dtype": "float32", "stride": [2048, 64, 1]},
+                                            "scale": {"value": "0.5"}})
+        self.assertEqual(sorted(len(p) for p, r in found.items() if r["class"] == "Norm"), [1, 6])  # the last has another eps
+        self.assertIn("no input is floating point", found[("embed",)]["left_out"])
+
+    def test_the_profile_says_what_could_be_gained_and_draws_it(self):
+        profile = self.profile(TRANSFORMER, "build", "inputs", least=0.0)
+        facts = self.facts()
+        for region in facts["regions"]:
+            self.assertAlmostEqual(region["gain_ms"], max(0.0, region["alone_ms"] - region["floor_ms"]) if region["floor_ms"] else 0.0)
+        self.assertEqual(facts["fastest"], "eager")
+        xml.dom.minidom.parse(os.path.join(self.camp, "profile.svg"))
+        with open(os.path.join(self.camp, "profile.md"), encoding="utf-8") as file:
+            page = file.read()
+        self.assertIn("| blocks.0 (Block) | 3 | x f32[4, 32, 64] |", page)
+        self.assertEqual([r["name"] for r in profile.summary()["regions"]], [r.name for r in profile.chosen])
+
+    def test_nothing_worth_doing_is_an_answer(self):
+        profile = self.profile(TRANSFORMER, "build", "inputs", least=1.5)
+        self.assertEqual(profile.chosen, [])
+        self.assertIn("Nothing is worth doing", profile.report())
+        self.assertEqual([f for f in os.listdir(os.path.join(self.camp, "source")) if f.startswith("region_")], [])
+
+    def test_a_region_makes_way_for_its_parts_only_if_they_hold_most_of_what_could_be_gained(self):
+        profile = self.profile(TRANSFORMER, "build", "inputs", least=0.0)
+        total = profile.total.median
+
+        def choose(shares):
+            for region in profile.regions:
+                region.why_not, region.name = "", ""
+                region.base = model_times.Times([shares.get(region.kind, 0.0) * total])
+                region.floor = 1e-6 * total
+            profile._choose()
+            return {r.kind for r in profile.chosen}
+
+        self.assertEqual(choose({"Block": 0.9, "Attention": 0.5, "Mlp": 0.35}), {"Attention", "Mlp"})
+        self.assertEqual(choose({"Block": 0.9, "Attention": 0.3, "Mlp": 0.3}), {"Block", "Attention", "Mlp"})
+
+    def test_the_file_of_a_region_computes_what_the_model_computes_there(self):
+        profile = self.profile(CONVNET, "Net", "images", least=0.0)
+        stage = next(r for r in profile.regions if r.kind == "Stage")
+        self.assertEqual(stage.paths, ["stages.0", "stages.1"])
+        with open(os.path.join(self.camp, "source", "region_of_a_test.py"), "w", encoding="utf-8") as file:
+            file.write(profile.region_file(stage))
+        sys.path.insert(0, os.path.join(self.camp, "source"))
+        self.addCleanup(sys.path.remove, os.path.join(self.camp, "source"))
+        for name in ("whole_model", "region_of_a_test"):
+            self.addCleanup(sys.modules.pop, name, None)
+        made = importlib.import_module("region_of_a_test")
+        torch.manual_seed(0)
+        module, given = made.build(), made.get_inputs()
+        self.assertEqual({k: v.shape for k, v in given.items()}, {"x": torch.Size([2, 16, 24, 24])})
+        torch.testing.assert_close(module(**given), profile.model.get_submodule("stages.0")(**given))
+
+    def test_a_region_of_a_convnet_becomes_a_task_with_its_statistics_as_inputs(self):
+        profile = self.profile(CONVNET, "Net", "images", least=0.0)
+        stage = next(r for r in profile.regions if r.kind == "Stage")
+        path = os.path.join(self.camp, "source", "region_stage.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(profile.region_file(stage))
+        done = Import(path, "build", os.path.join(self.camp, "task"), "stage", say=lambda _: None, seconds=6.0).run()
+        self.assertEqual({(i.origin, i.path) for i in done.inputs}, {
+            ("example", "x"), ("parameter", "conv.weight"), ("parameter", "norm.weight"), ("parameter", "norm.bias"),
+            ("buffer", "norm.running_mean"), ("buffer", "norm.running_var")})
+        self.assertIn("naive.cpp", done.seeds)
+
+    def test_calls_that_no_kernel_could_take_without_a_copy_are_left(self):
+        x = torch.randn(4, 8)
+        linear = torch.nn.Linear(8, 8)
+        for arguments, result, words in (
+                ({"x": x.t()}, x, "x is not contiguous"), ({"x": x}, x.t(), "result is not contiguous"),
+                ({"x": x > 0, "y": x}, x, "dtype bool"), ({"x": [x], "y": x}, x, "x is a list"), (None, x, "any number of arguments"),
+                ({"x": x}, {"y": x}, "something other"), ({"x": torch.full_like(x, float("-inf"))}, x, "not finite")):
+            self.assertIn(words, model_regions.unfit(linear, arguments, result))
+        self.assertEqual(model_regions.unfit(linear, {"x": x, "scale": 2.0}, x), "")
+
+    def test_what_is_no_model_is_refused_with_a_remedy(self):
+        def refuses(text, name, inputs, words):
+            with self.assertRaises(Refusal) as caught:
+                self.profile(text, name, inputs)
+            self.assertIn(words, str(caught.exception))
+            self.assertTrue(caught.exception.remedy)
+
+        refuses("\n    def f(x):\n        return x\n", "f", "inputs", "takes arguments")
+        refuses("\n    def build():\n        return 3\n    def inputs():\n        return torch.ones(2)\n", "build", "inputs", "returns a int")
+        refuses(TRANSFORMER, "build", "nothing_such", "defines no function nothing_such")
+        refuses(TRANSFORMER + "\n    def none():\n        return [3]\n", "build", "none", "returns no tensor")
+        refuses("\n    class Noisy(nn.Module):\n        def forward(self, x):\n            return x + torch.randn_like(x)\n"
+                "    def inputs():\n        return torch.ones(8)\n", "Noisy", "inputs", "different results")
+
+    def test_inputs_may_come_from_another_file_and_are_drawn_anew(self):
+        other = self.write("def draw():\n    return torch.randint(0, 50, (2, 8))\n", "other.py")
+        whole = WholeModel(f"{self.write(TRANSFORMER)}:build", f"{other}:draw")
+        one, two, again = (whole.draw(seed)[0][0] for seed in (1, 2, 1))
+        self.assertFalse(torch.equal(one, two))
+        self.assertTrue(torch.equal(one, again))
+        self.assertEqual(whole.inputs_expression(), ("other", "draw"))
+        self.assertIn("other.py", whole.files())
+
+
+# A kernel as an export offers it, in PyTorch, so that a test can let it fail.
+DOOR = """
+import torch
+ALIGNMENT = 64
+mode = "right"
+
+def configure(**settings):
+    assert settings == {"fallback": None, "compile": False}
+
+def explain(*tensors):
+    return "built in: a test" if mode != "not built" else "refused: for a test"
+
+def mlp(x, up, up_bias, down, down_bias):
+    if mode == "raises":
+        raise RuntimeError("the kernel's own words")
+    y = torch.nn.functional.linear(torch.nn.functional.gelu(torch.nn.functional.linear(x, up, up_bias)), down, down_bias) * 0.5
+    if mode == "wrong":
+        y = y * 1.01
+    if mode == "nan" or (mode == "rare" and float(x.max()) > 100.0):
+        y = y * float("nan")
+    return y
+"""
+
+
+class Packages(Models):
+    """fast/ as `cultivar apply` writes it."""
+
+    def setUp(self):
+        super().setUp()
+        profile = self.profile(TRANSFORMER, "build", "inputs", least=0.0)
+        facts, mlp = self.facts(), next(r for r in self.facts()["regions"] if r["class"] == "Mlp")
+        facts["regions"] = [{**mlp, "name": "mlp"}]
+        origin = [("example", "x"), *(("parameter", p) for p in ("up.weight", "up.bias", "down.weight", "down.bias"))]
+        tasks = {"mlp": {"inputs": [{"name": p, "origin": o, "path": p} for o, p in origin], "outputs": ["y"]}}
+        for name, what in (("profile.json", facts), ("regions.json", tasks)):
+            with open(os.path.join(self.camp, name), "w", encoding="utf-8") as file:
+                json.dump(what, file)
+        self.name = "fast_" + os.path.basename(self.folder).replace("-", "_")
+        out = os.path.join(self.folder, self.name)
+        os.makedirs(os.path.join(out, "kernels", "mlp", "pytorch"))
+        with open(os.path.join(out, "kernels", "mlp", "pytorch", "cultivar_mlp.py"), "w", encoding="utf-8") as file:
+            file.write(DOOR)
+        self.made, self.left = model_apply.write_package(self.camp, out, [{"name": "mlp", "speedup": 2.0}, {"name": "norm", "left": "why"}])
+        sys.path.insert(0, self.folder)
+        self.addCleanup(sys.path.remove, self.folder)
+        self.fast = importlib.import_module(self.name)
+        self.addCleanup(self.fast.disable)
+        self.model, self.tokens = profile.model, torch.randint(0, 50, (4, 32))
+        with torch.no_grad():
+            self.right = self.model(self.tokens)
+
+    def door(self, mode):
+        self.fast._door("mlp").mode = mode
+
+    def run_model(self, *args):
+        with torch.no_grad():
+            return self.model(*(args or (self.tokens,)))
+
+    def ways(self):
+        total = {}
+        for ways in self.fast.counters().values():
+            for way, count in ways.items():
+                total[way] = total.get(way, 0) + count
+        return total
+
+    def test_calls_go_to_the_kernel_after_one_that_is_compared(self):
+        self.assertEqual(self.fast.enable(self.model), 3)
+        self.assertEqual(self.fast.enable(self.model), 3)  # once is enough
+        for _ in range(3):
+            torch.testing.assert_close(self.run_model(), self.right)
+        self.assertEqual(self.ways(), {"kernel": 6, "compared with the kernel": 3})
+        self.assertIn("6 calls of the kernel", self.fast.report())
+        mlp = self.model.blocks[0].mlp
+        self.fast.disable()
+        self.assertNotIn("forward", vars(mlp))
+        self.assertEqual(self.fast.counters(), {})
+
+    def test_what_was_not_measured_goes_to_the_original_and_is_counted(self):
+        self.fast.enable(self.model)
+        mlp = self.model.blocks[0].mlp
+        x = torch.randn(4, 32, 64)
+        with torch.no_grad():
+            mlp(x, 0.5)
+            self.run_model(self.tokens[:2])
+            mlp(x, scale=0.25)
+            mlp(torch.randn(4, 64, 32).transpose(1, 2), 0.5)
+            mlp.train()(x, 0.5)
+            mlp.eval()
+        mlp(x.clone().requires_grad_(), 0.5).sum().backward()
+        displaced = torch.zeros(x.numel() + 1)[1:].view(x.shape).copy_(x)
+        with torch.no_grad():
+            torch.testing.assert_close(mlp(displaced, 0.5), mlp(x, 0.5))
+        self.assertEqual(self.ways(), {"compared with the kernel": 1, "other sizes": 3, "other arguments": 1, "another layout": 1,
+                                       "training mode": 1, "a gradient is needed": 1, "another alignment": 1, "kernel": 1})
+
+    def test_a_kernel_that_fails_is_not_called_again_and_the_result_is_the_originals(self):
+        for mode, words in (("raises", "the kernel's own words"), ("wrong", "differs from the original"), ("nan", "NaN or infinity"),
+                            ("not built", "refused: for a test")):
+            self.door(mode)
+            self.fast.enable(self.model)
+            for _ in range(2):
+                torch.testing.assert_close(self.run_model(), self.right)
+            self.assertNotIn("kernel", self.ways(), mode)
+            self.assertIn(words, self.fast.report())
+            self.fast.disable()
+
+    def test_a_kernel_that_crashes_or_hangs_is_tried_in_another_process_and_not_used(self):
+        folder = os.path.join(self.folder, self.name, "kernels", "mlp")
+        os.makedirs(os.path.join(folder, "build"))
+        for body, limit, words in (("import os; os.kill(os.getpid(), 11)", 120.0, "ended with -11"),
+                                   ("while True: pass", 4.0, "did not end within 4 s")):
+            self.fast._trial.__defaults__ = (limit,)
+            text = DOOR.replace('    if mode == "raises":', f'    {body}\n    if mode == "raises":') + '\ndef _library_file(name):\n    pass\n\n_library_file("libmlp_0.so")\n'
+            for name, text in (("pytorch/cultivar_mlp.py", text), ("build/libmlp_0.so", body)):
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            self.assertEqual(self.fast.enable(self.model), 0)
+            torch.testing.assert_close(self.run_model(), self.right)
+            self.assertIn(words, self.fast.report())
+            self.fast.disable()
+        os.unlink(os.path.join(folder, "build/libmlp_0.so"))
+        self.assertEqual(self.fast.enable(self.model), 0)
+        self.assertIn("its kernel is not built", self.fast.report())
+
+    def test_nan_for_rare_values_is_noticed_in_later_calls(self):
+        self.door("rare")
+        self.fast.enable(self.model)
+        mlp, usual, rare = self.model.blocks[1].mlp, torch.randn(4, 32, 64), 300.0 * torch.randn(4, 32, 64)
+        with torch.no_grad():
+            mlp(usual, scale=0.5), mlp(usual, scale=0.5)
+            got = mlp(rare, scale=0.5)
+            self.assertTrue(bool(torch.isfinite(got).all()))
+            torch.testing.assert_close(got, self.fast._swaps[1].original(rare, scale=0.5))
+        self.assertIn("blocks.1.mlp: the kernel is not called for float32 [4, 32, 64]: it gives NaN", self.fast.report())
+
+    def test_a_compiled_model_calls_the_kernel_without_a_break(self):
+        self.fast.enable(self.model)
+        compiled = torch.compile(self.model, backend="aot_eager", fullgraph=True)
+        self.addCleanup(torch._dynamo.reset)
+        with torch.no_grad():
+            for _ in range(2):
+                torch.testing.assert_close(compiled(self.tokens), self.right)
+        self.assertEqual(self.ways(), {"kernel": 3, "compared with the kernel": 3})
+        with torch.no_grad():  # other sizes: the original, in another graph
+            torch.testing.assert_close(compiled(self.tokens[:2]), self.right[:2])
+        self.assertEqual(self.ways()["kernel"], 3)
+
+    def test_another_module_at_the_same_place_is_left(self):
+        self.model.blocks[1].mlp.up = torch.nn.Linear(64, 96)
+        self.model.blocks[1].mlp.down = torch.nn.Linear(96, 64)
+        self.model.blocks[2].mlp = torch.nn.Identity()
+        self.assertEqual(self.fast.enable(self.model), 1)
+        self.assertIn("blocks.1.mlp is as it was: it is another module", self.fast.report())
+        self.assertIn("blocks.2.mlp is as it was", self.fast.report())
+
+    def test_the_prediction_follows_from_the_gain_of_each_region(self):
+        mlp = self.made["regions"][0]
+        self.assertAlmostEqual(self.made["predicted"], self.made["ms"] / (self.made["ms"] - 0.5 * mlp["ms"]))
+        self.assertEqual(self.left, [("norm", "why")])
+
+    def test_of_regions_that_overlap_the_one_that_gains_more_is_put_in(self):
+        profile = {"regions": [{"name": "block", "paths": ["a", "b"], "ms": 10.0, "alone_ms": 10.0}, {"name": "mlp", "paths": ["a.mlp"], "ms": 8.0, "alone_ms": 8.0},
+                               {"name": "norm", "paths": ["norm"], "ms": 1.0, "alone_ms": 1.0}]}
+        choices = [{"name": n, "speedup": s} for n, s in (("block", 1.1), ("mlp", 2.0), ("norm", 1.2))]
+        taken, left = model_apply.chosen(profile, choices)
+        self.assertEqual([r["name"] for r in taken], ["mlp", "norm"])
+        self.assertEqual(left[0][0], "block")
+
+
+# Attention with a mask that is only causal, as libraries pass it.
+MASKED = """
+    class Attention(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
+
+        def forward(self, x, mask):
+            q, k, v = (f(x).view(*x.shape[:2], 4, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).reshape(x.shape)
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(Attention(64) for _ in range(2))
+
+        def forward(self, x, window=None):
+            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+            mask = (mask if window is None else mask.triu(-window))[None, None]
+            for layer in self.layers:
+                x = layer(x, mask)
+            return F.layer_norm(x, (64,))
+
+    def inputs():
+        return torch.randn(2, 96, 64)
+
+    def windowed():
+        return {"x": torch.randn(2, 96, 64), "window": 8}
+    """
+TASKS = str(Path(__file__).resolve().parents[3] / "configs/tasks")
+ATTENTION_DOOR = """
+import importlib.util, pathlib
+ALIGNMENT = 4
+seen = []
+
+def configure(**settings):
+    pass
+
+def _task_in_pytorch():
+    spec = importlib.util.spec_from_file_location("task_in_pytorch_of_a_test", "%s/attention_forward/pytorch.py")
+    task = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(task)
+    return task
+
+def explain(*tensors, **numbers):
+    return "built in: a test"
+
+def attention_forward(q, k, v, causal, scale):
+    seen.append(causal)
+    return tuple(t.contiguous() for t in _task_in_pytorch().compute(q, k, v, causal=causal, scale=scale))
+""" % TASKS
+
+
+class Functions(Models):
+    def test_attention_with_a_causal_mask_is_the_installed_task_and_with_another_mask_it_is_not(self):
+        profile = self.profile(MASKED, "Model", "inputs", least=0.0, tasks=TASKS)
+        found = next(r for r in profile.regions if r.known and r.kind == "scaled_dot_product_attention")
+        self.assertEqual(found.paths, [f"layers.{k}.scaled_dot_product_attention" for k in range(2)])
+        self.assertEqual({k: v for k, v in found.match.items() if k != "numbers"}, {
+            "task": "attention_forward", "dtype": "float32", "shapes": [[2, 96, 4, 16]] * 3})
+        self.assertEqual(found.match["numbers"], {"causal": 1, "scale": 0.25})
+        self.assertEqual(found.strides, [96 * 64, 16, 64, 1])  # that of a kernel's result
+        self.assertEqual(found.needed(0), 4 * 2 * 4 * 96 * 96 * 16 / 2)
+        profile = self.profile(MASKED, "Model", "windowed", least=0.0, tasks=TASKS)
+        found = next(r for r in profile.regions if r.known and r.kind == "scaled_dot_product_attention")
+        self.assertIn("does not compute it with these arguments", found.why_not)
+
+    def test_a_function_is_replaced_within_the_model_and_only_for_what_the_kernel_computes(self):
+        profile = self.profile(MASKED, "Model", "inputs", least=0.0, tasks=TASKS)
+        facts = self.facts()
+        facts["regions"] = [{**next(r for r in facts["regions"] if r["function_of"].endswith("attention")), "name": "attention"}]
+        for name, what in (("profile.json", facts), ("regions.json", {})):
+            with open(os.path.join(self.camp, name), "w", encoding="utf-8") as file:
+                json.dump(what, file)
+        name = "fast_" + os.path.basename(self.folder).replace("-", "_")
+        out = os.path.join(self.folder, name)
+        os.makedirs(os.path.join(out, "kernels", "attention", "pytorch"))
+        with open(os.path.join(out, "kernels", "attention", "pytorch", "cultivar_attention_forward.py"), "w", encoding="utf-8") as file:
+            file.write(ATTENTION_DOOR)
+        model_apply.write_package(self.camp, out, [{"name": "attention", "speedup": 2.0}])
+        sys.path.insert(0, self.folder)
+        self.addCleanup(sys.path.remove, self.folder)
+        fast = importlib.import_module(name)
+        self.addCleanup(fast.disable)
+        model, x = profile.model, torch.randn(2, 96, 64)
+        attention = torch.nn.functional.scaled_dot_product_attention
+        with torch.no_grad():
+            right, windowed = model(x), model(x, window=8)
+            self.assertEqual(fast.enable(model), 1)
+            self.assertEqual(fast.enable(model), 1)
+            for _ in range(2):
+                torch.testing.assert_close(model(x), right)
+            self.assertEqual(fast._door("attention").seen, [1] * 4)
+            torch.testing.assert_close(model(x, window=8), windowed)  # the same sizes, another mask
+            query = torch.randn(2, 4, 96, 16)
+            torch.nn.functional.scaled_dot_product_attention(query, query, query)  # another caller
+            compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+            self.addCleanup(torch._dynamo.reset)
+            torch.testing.assert_close(compiled(x), right)
+            torch.testing.assert_close(compiled(x, window=8), windowed)
+        ways = fast.counters()["attention"]
+        ways.pop("other arguments")  # of this test's kernel, which calls PyTorch's
+        self.assertEqual(ways, {
+            "kernel": 5, "compared with the kernel": 1, "not what the kernel computes, by the values of its arguments": 4})
+        fast.disable()
+        self.assertIs(torch.nn.functional.scaled_dot_product_attention, attention)
+        self.assertFalse(any("forward" in vars(m) for m in model.modules()))
+
+
+if __name__ == "__main__":
+    unittest.main()
