@@ -51,7 +51,6 @@ std::map<std::string, double> longest_sums(const Task& task) {
 std::map<std::string, double> accepted_extents(const Task& task) {
   std::map<std::string, double> most = longest_extents(task);
   for (const auto& [dimension, sum] : longest_sums(task)) most[dimension] = sum;
-  most.erase(repeated_dimension(task));
   return most;
 }
 

@@ -27,8 +27,8 @@ std::map<std::string, double> longest_extents(const Task&);
 // rounding of long sums is not what a task permits.
 std::map<std::string, double> longest_sums(const Task&);
 
-// Up to where an export accepts a dimension: as far as checks look, in sums as far as longest_sums says. The
-// dimension whose rows repeat beyond 2^31 elements has no limit of its own.
+// Up to where an export accepts a dimension: as far as checks look, in sums as far as longest_sums says.
+// Narrow rows are not checked beyond that either: the rows that repeat beyond 2^31 elements are wide.
 std::map<std::string, double> accepted_extents(const Task&);
 
 // How much more than listed shapes a drawn one is permitted (1: no more), given the greatest listed values of

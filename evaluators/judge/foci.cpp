@@ -201,37 +201,36 @@ std::vector<std::vector<Focus>> longest_foci(const Task& task, const Variant& va
   const std::map<std::string, double> extents = longest_extents(task);
   const SourceNumbers numbers = source_numbers(variant);
   std::vector<std::vector<Focus>> all, named, beside;
-  for (const Dimension& d : task.dimensions) {
-    double greatest = 1.0;
-    for_each_listed(task, [&](const Workload& w) { greatest = std::max(greatest, w.values.at(d.name)); });
-    const double longest = extents.at(d.name);
-    const auto alternatives = [&](const Focus& like) {
-      const double odd = 1.0 + 2.0 * static_cast<double>(below(stream, 32));
-      std::vector<Focus> one;
-      for (const double value : {longest - odd, longest, 0x1p18 - odd, 0x1p17 - odd, 0x1p16 + odd,
-                                 1.5 * greatest - odd, greatest, greatest / 4.0})
-        if (value >= 1.0 && value <= longest) {
-          one.push_back(like);
-          one.back().value = std::round(value);
-        }
-      return one;
-    };
-    Focus like{d.name, 0.0, Focus::Relation::none, {}, true};
-    for (const Focus::Others others : {Focus::Others::least, Focus::Others::small, Focus::Others::listed}) {
-      like.others = others;
+  for (const Focus::Others others : {Focus::Others::least, Focus::Others::small, Focus::Others::listed})
+    for (const Dimension& d :
+         task.dimensions) {  // in turn: those that take long must not keep others from theirs
+      double greatest = 1.0;
+      for_each_listed(task, [&](const Workload& w) { greatest = std::max(greatest, w.values.at(d.name)); });
+      const double longest = extents.at(d.name);
+      const auto alternatives = [&](const Focus& like) {
+        const double odd = 1.0 + 2.0 * static_cast<double>(below(stream, 32));
+        std::vector<Focus> one;
+        for (const double value : {longest - odd, longest, 0x1p18 - odd, 0x1p17 - odd, 0x1p16 + odd,
+                                   1.5 * greatest - odd, greatest, greatest / 4.0})
+          if (value >= 1.0 && value <= longest) {
+            one.push_back(like);
+            one.back().value = std::round(value);
+          }
+        return one;
+      };
+      Focus like{d.name, 0.0, Focus::Relation::none, {}, true, others};
       all.push_back(alternatives(like));
+      // Beside another dimension that the source may compare with a number, or with its multiples.
+      for (const Dimension& other : task.dimensions)
+        for (const std::int64_t number : numbers.compared)
+          if (others == Focus::Others::small && other.name != d.name && number >= kLeastBeside &&
+              number <= kGreatestBeside) {
+            like.also = other.name;
+            like.also_value = static_cast<double>(number) * static_cast<double>(1 + below(stream, 2));
+            const bool is_named = std::ranges::count(numbers.named, std::pair(other.name, number)) > 0;
+            (is_named ? named : beside).push_back(alternatives(like));
+          }
     }
-    // Beside another dimension that the source may compare with a number, or with its multiples.
-    like.others = Focus::Others::small;
-    for (const Dimension& other : task.dimensions)
-      for (const std::int64_t number : numbers.compared)
-        if (other.name != d.name && number >= kLeastBeside && number <= kGreatestBeside) {
-          like.also = other.name;
-          like.also_value = static_cast<double>(number) * static_cast<double>(1 + below(stream, 2));
-          const bool is_named = std::ranges::count(numbers.named, std::pair(other.name, number)) > 0;
-          (is_named ? named : beside).push_back(alternatives(like));
-        }
-  }
   std::size_t left = kMostBeside;
   for (auto* from : {&named, &beside})
     for (; left > 0 && !from->empty(); --left) {

@@ -36,14 +36,15 @@ namespace {
 
 using Index = std::ptrdiff_t;
 
-// e^x for x <= 0; e^-87 stands for anything smaller. 2^r by its minimax polynomial on [-1/2, 1/2] with constant term 1,
+// e^x for x <= 0; below -87 it is 0. 2^r by its minimax polynomial on [-1/2, 1/2] with constant term 1,
 // relative error 1.9e-9, times a power of two put into the exponent bits.
 inline float weight_of(float x) {
 #if EXP == EXP_library
   return std::exp(x);
 #else
   constexpr float kLog2e = 1.44269504f, kRounder = 12582912.0f;
-  x = x > -87.0f ? x : -87.0f;
+  const bool far = x < -87.0f;
+  x = far ? -87.0f : x;
   const float shifted = x * kLog2e + kRounder;
   const float r = x * kLog2e - (shifted - kRounder);
   float p = 1.534586467e-04f;
@@ -53,7 +54,7 @@ inline float weight_of(float x) {
   p = p * r + 2.402264689e-01f;
   p = p * r + 6.931472057e-01f;
   p = p * r + 1.0f;
-  return std::bit_cast<float>(std::bit_cast<int>(p) + (std::bit_cast<int>(shifted) << 23));
+  return far ? 0.0f : std::bit_cast<float>(std::bit_cast<int>(p) + (std::bit_cast<int>(shifted) << 23));
 #endif
 }
 

@@ -102,15 +102,16 @@ constexpr float kExp2[] = {1.0f,
                            1.520197680e-05f};
 #endif
 
-// 2^y for y <= 0; values below -126 count as -126. The power of two goes into the exponent bits.
+// 2^y for y <= 0, and 0 below -126. The power of two goes into the exponent bits.
 inline Vector exp2_of(Vector y) {
   constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: its sum with y has round(y) in the low bits
-  y = larger(y, broadcast(-126.0f));
+  const Vector least = broadcast(-126.0f);
+  y = larger(y, least);
   const Vector shifted = y + kRounder;
   const Vector r = y - (shifted - kRounder);
   Vector p = broadcast(kExp2[EXP_DEGREE]);
   UNROLLED for (int i = EXP_DEGREE - 1; i >= 0; --i) p = p * r + kExp2[i];
-  return (Vector)((IntVector)p + ((IntVector)shifted << 23));
+  return y > least ? (Vector)((IntVector)p + ((IntVector)shifted << 23)) : broadcast(0.0f);
 }
 
 inline void transpose4(Quad& a, Quad& b, Quad& c, Quad& d) {
