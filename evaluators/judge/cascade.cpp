@@ -293,6 +293,7 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     LargeCheck large = check_large(site, request.variant, derive_seed(seed, "large"));
     evaluation.largest_elements = large.elements;
     wrong = std::move(large.wrong);
+    if (!wrong) wrong = check_products(site, request.variant, derive_seed(seed, "products"));
   }
   evaluation.check_seconds += seconds_since(start);
   evaluation.checked = checker.checked();

@@ -9,7 +9,9 @@
 #include <numeric>
 
 #include "evaluators/judge/check_shapes.hpp"
+#include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/judge/extents.hpp"
+#include "evaluators/judge/foci.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/secret.hpp"
 #include "evaluators/task/make_workload.hpp"
@@ -255,6 +257,57 @@ LargeCheck check_large(const CascadeSite& site, const Compiled& compiled, std::u
   result = run_large(site, compiled, here, seed);
   if (traps) result.elements = 0;
   return result;
+}
+
+std::optional<Evaluation> check_products(const CascadeSite& site, const Compiled& compiled,
+                                         std::uint64_t seed) {
+  if (compiled.overflow_builds.empty()) return std::nullopt;
+  constexpr double kSecondsOfProduct = 1.5;
+  constexpr ShapeLimits kProducts{1e15, 0x1p28};
+  // Beyond 2^32: masks leave half of the pairs.
+  constexpr std::pair<double, double> kFactors[] = {{66001, 66003}, {0x1p21 - 1, 2063}, {2063, 0x1p21 - 1}};
+  const Task& task = site.task;
+  Compiled trapping = compiled;
+  trapping.binaries = compiled.overflow_builds;
+  const Facts facts = site.device.facts();
+  const auto fits = [&](const Workload& w) {
+    const auto plan = make_plan(compiled.variant, task, w, facts);
+    return plan && stored_bytes(*plan, {}) <= kMostMemory;
+  };
+  const std::function<bool(const Workload&)> usable = [&](const Workload& w) {
+    return trapping.binary(macros(compiled.variant, task, w)) != nullptr &&
+           claims(compiled.variant, task, w) && is_legal(compiled.variant, task, w, facts) && fits(w);
+  };
+  const auto together = [&](const std::string& a, const std::string& b) {
+    return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
+      return std::ranges::count(tensor.shape, a) > 0 && std::ranges::count(tensor.shape, b) > 0;
+    });
+  };
+  const std::vector<Workload> around = all_claimed(task, compiled.variant);
+  Checker checker(site.device, task, site.oracle,
+                  {.run_deadline_s = kSecondsOfProduct, .oracle_flops = kComparedFlops, .awaited = true});
+  for (std::size_t i = 0; i < task.dimensions.size(); ++i)
+    for (std::size_t j = i + 1; j < task.dimensions.size(); ++j) {
+      const std::string &a = task.dimensions[i].name, &b = task.dimensions[j].name;
+      if (together(a, b)) continue;
+      std::vector<Focus> foci;
+      for (const auto& [of_a, of_b] : kFactors)
+        foci.push_back({a, of_a, Focus::Relation::none, {}, true, Focus::Others::least, b, of_b});
+      for (const Workload& shape : draw_focused_shapes(task, compiled.variant, around, kProducts, foci, 1,
+                                                       derive_seed(seed, a + b), usable)) {
+        site.progress({Stage::confirm, {}, "confirm " + shape.name});
+        auto wrong = checker.check(Stage::confirm, trapping, shape, derive_seed(seed, shape.name),
+                                   {.drawn_shape = true});
+        if (!wrong || wrong->late || wrong->host_fault) continue;
+        wrong->diagnostics += fmt::format(
+            "{} x {} is more than 32 bits hold, and in the build that was run an overflow of signed integers "
+            "is an "
+            "illegal instruction: compute products of sizes in 64 bits, or limit `requires`.\n",
+            a, b);
+        return wrong;
+      }
+    }
+  return std::nullopt;
 }
 
 }  // namespace cultivar

@@ -43,6 +43,11 @@ struct LargeCheck {
 // What cannot be run (no such shape, a target that cannot, too slow, too little memory) refuses nothing.
 LargeCheck check_large(const CascadeSite&, const Compiled&, std::uint64_t seed);
 
+// Runs the overflow build on shapes in which two dimensions that no tensor has together multiply to more than
+// 2^32, such as the queries and the keys of attention: kernels that divide work compute such products. The
+// runs are short, and time-outs refuse nothing. nullopt: all that ended were right.
+std::optional<Evaluation> check_products(const CascadeSite&, const Compiled&, std::uint64_t seed);
+
 inline constexpr double kLargeCheckSeconds = 90.0;  // at most, on a busy machine
 
 }  // namespace cultivar

@@ -208,4 +208,20 @@ BOOST_AUTO_TEST_CASE(shares_of_many_threads_are_computed_too) {
   BOOST_TEST(contains(wraps.wrong->reason, "crashed on R"), wraps.wrong->reason);
 }
 
+// No tensor has queries and keys together, so none ends where their product does.
+BOOST_AUTO_TEST_CASE(products_of_dimensions_beyond_32_bits_are_run) {
+  const Task task = load_task(std::filesystem::path(CULTIVAR_SOURCE_DIR) / "configs/tasks/attention_forward");
+  std::ifstream in(task.folder / "seeds/naive.cpp");
+  const std::string right((std::istreambuf_iterator<char>(in)), {});
+  const std::string begin = "  float* row_logits =";
+  std::string wraps = right;
+  BOOST_REQUIRE(wraps.find(begin) != std::string::npos);
+  wraps.insert(wraps.find(begin), "  volatile int pairs = S_q * S_kv;\n  (void)pairs;\n");
+  const CascadeSite site{cpu_test::device(), task, oracle_of(task)};
+  BOOST_TEST(!check_products(site, compiled_of(task, right), 3).has_value());
+  const auto refused = check_products(site, compiled_of(task, wraps), 3);
+  BOOST_REQUIRE(refused.has_value());
+  BOOST_TEST(contains(refused->diagnostics, "S_q x S_kv is more than 32 bits hold"), refused->diagnostics);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
