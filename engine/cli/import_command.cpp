@@ -188,9 +188,9 @@ int import_command(const Arguments& arguments) {
   std::vector<std::string> names;
   std::string serious, small;
   for (const json& control : dropped) {
-    const std::string name = control.value("name", ""), about = control.value("about", "");
-    names.push_back(name);
-    (control.value("serious", false) ? serious : small) += fmt::format("  {} ({})\n", about, name);
+    names.push_back(control.value("name", ""));
+    (control.value("serious", false) ? serious : small) +=
+        fmt::format("  {} ({})\n", control.value("about", ""), names.back());
   }
   if (!serious.empty()) {
     output.facts({{"refused", "the checks accept a wrong kernel"}, {"controls", names}});

@@ -379,9 +379,9 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   const std::string reference = task.reference.filename();
   const bool in_python = is_in_python(reference);
   for (const std::string& file :
-       files_of_reference(reference, [&](const std::string& name) -> std::optional<std::string> {
-         if (!facts.task_files.contains(name)) return std::nullopt;
-         return facts.task_files[name].get<std::string>();
+       files_of_reference(reference, [&](const std::string& wanted) -> std::optional<std::string> {
+         if (!facts.task_files.contains(wanted)) return std::nullopt;
+         return facts.task_files[wanted].get<std::string>();
        }))
     files[(in_python ? "verify/task/" : "verify/") + file] = facts.task_files[file].get<std::string>();
   if (in_python) {

@@ -212,7 +212,7 @@ Expected<void> check_built_in(const Task& task, const Bed& bed, const Stressed& 
           task.shape(tensor, bed.workload()) != output.shape)
         continue;
       if (takes_copy(bed, t, index) &&
-          !stressed([&](const Bed& other) { return !takes_copy(other, t, index); }))
+          !stressed([&](const Bed& stress) { return !takes_copy(stress, t, index); }))
         return accepts(fmt::format("a copy of {}", tensor.name).c_str());
     }
   }
