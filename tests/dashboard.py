@@ -177,10 +177,10 @@ def finished(case):
         values = [float(each) for each in b.run("return [...document.querySelectorAll('tbody td:nth-child(3)')].map(e => e.innerText)")]
         assert values == sorted(values, reverse=True) and len(values) == 50, values
         b.run("const s = document.querySelector('select[name=state]'); s.value = 'rejected'; s.dispatchEvent(new Event('change'))")
-        b.wait("[...document.querySelectorAll('tbody td:nth-child(2)')].every(e => e.innerText === 'rejected')")
+        b.wait("(all => all.length > 0 && all.every(e => e.innerText === 'rejected'))([...document.querySelectorAll('tbody td:nth-child(2)')])")
         b.run("document.querySelector('input[name=text]').focus()")
         b.keys("warpgroup_wait\ue007")
-        b.wait("[...document.querySelectorAll('tbody td:nth-child(8)')].every(e => e.innerText.startsWith('compile'))")
+        b.wait("(all => all.length > 0 && all.every(e => e.innerText.startsWith('compile')))([...document.querySelectorAll('tbody td:nth-child(8)')])")
         assert b.run("return document.querySelector('input[name=text]').value") == "warpgroup_wait"
 
         # One kernel: what a model made, beside its parent; coverage, stalls and the roofline of the best ones.
@@ -327,6 +327,28 @@ def restarted(case):
     finally:
         search.send_signal(signal.SIGINT)
         search.wait(120)
+        b.close()
+        server.end()
+
+
+def unanswered(case):
+    """A page says so when its dashboard has ended, and goes on when there is one again; no header of another run stays."""
+    run = case.make("unanswered", "--individuals", "20")
+    server = Served(case.programs, run)
+    b = case.browser = chromium.Browser()
+    hidden = "document.getElementById('lost').hidden"
+    try:
+        case.open(server.url, "overview")
+        assert b.run("return " + hidden)
+        server.end()
+        b.wait("!" + hidden, 60.0)
+        assert "does not answer" in b.run("return document.getElementById('lost').innerText")
+        server = Served(case.programs, run, port=server.port)
+        b.wait(hidden, 60.0)
+        b.go(server.url + "#run=nope&view=overview")
+        b.wait("document.querySelector('main').dataset.ready === 'error'", 30.0)
+        assert b.run("return document.getElementById('state').innerText") == ""
+    finally:
         b.close()
         server.end()
 
@@ -680,7 +702,7 @@ def viewers(case):
         print("%s time with viewers / without, by pair: %s; median %.3f" % (name, " ".join("%.3f" % r for r in ratios), (ratios[(len(ratios) - 1) // 2] + ratios[len(ratios) // 2]) / 2))
 
 
-CASES = {"refused": refused, "finished": finished, "running": running, "suite": suite, "restarted": restarted, "one_file": one_file, "terminal": terminal, "with_search": with_search, "large": large, "viewers": viewers}
+CASES = {"refused": refused, "finished": finished, "running": running, "suite": suite, "restarted": restarted, "unanswered": unanswered, "one_file": one_file, "terminal": terminal, "with_search": with_search, "large": large, "viewers": viewers}
 
 
 def main():

@@ -24,6 +24,26 @@ function header(q) {
   document.getElementById('state').textContent = q ? plain(`${q.run}: ${q.task} on ${q.target}, ${q.state}` + (q.best ? `, best ${num(q.best.fitness)} ${q.best.unit}` : '')) : '';
 }
 
+// What everybody sees when a page no longer follows its record.
+let heard = Date.now(), silent = false;
+function lost(words) {
+  const line = document.getElementById('lost');
+  line.hidden = !words;
+  line.textContent = words;
+}
+setInterval(async () => {
+  if (embedded || document.visibilityState === 'hidden' || Date.now() - heard < 10000) return;
+  try {
+    await get('runs');
+    heard = Date.now();
+    if (silent) { silent = false; lost(''); show(false); }
+  } catch (error) { unanswered(); }
+}, 5000);
+function unanswered() {
+  silent = true;
+  lost('The dashboard does not answer: what is shown may be old. The page goes on by itself when it answers again.');
+}
+
 // `anew`: another view was asked for; otherwise the same one with what is new in the record.
 async function show(anew) {
   const mine = ++turn, view = views[place.view], before = document.activeElement?.dataset?.key;
@@ -33,6 +53,8 @@ async function show(anew) {
     const nodes = await view.show(place.values, anew ? h('div', {}) : main);
     const q = await state;
     if (mine !== turn) return;
+    heard = Date.now();
+    if (!silent) lost('');
     header(q && q.summary);
     document.title = plain(title + (place.run ? ' \u2013 ' + place.run : '') + ' \u2013 Cultivar');
     const next = h('div', {}, h('h1', {}, title), nodes);
@@ -48,7 +70,15 @@ async function show(anew) {
     if (before) [...document.querySelectorAll('[data-key]')].find(each => each.dataset.key === before)?.focus({ preventScroll: true });
   } catch (error) {
     if (mine !== turn) return;
-    if (anew) main.replaceChildren(h('h1', {}, title), failure(error));
+    if (anew) {
+      main.replaceChildren(h('h1', {}, title), failure(error));
+      header(null);
+      document.title = plain(title + ' \u2013 Cultivar');
+    } else if (error instanceof TypeError) {  // of fetch
+      unanswered();
+    } else if (!silent) {
+      lost(plain(error.message || error));
+    }
     main.dataset.ready = 'error';
     told.textContent = plain(error.message || error);
   }
@@ -58,6 +88,7 @@ async function show(anew) {
 const channel = !embedded && 'BroadcastChannel' in window ? new BroadcastChannel('cultivar') : null;
 let listening = null, due = null, last = 0;
 function news(run) {
+  heard = Date.now();
   if (run !== place.run || due) return;
   due = setTimeout(() => { due = null; last = Date.now(); if (document.visibilityState !== 'hidden' && !main.contains(document.activeElement?.closest('select, input'))) show(false); else late = true; }, Math.max(250, 1500 - (Date.now() - last)));
 }
