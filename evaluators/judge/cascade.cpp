@@ -216,8 +216,8 @@ Evaluation run_cascade(const CascadeSite& given, const EvaluateRequest& request)
     if (!wrong && stage == Stage::edge && !request.small_shapes)
       wrong = check_drawn_shapes(
           checker, site.device.facts(), site.task, request.variant, request.workloads,
-          request.stop_after >= Stage::confirm ? largest_workload(site, request.variant) : std::nullopt,
-          request.stop_after >= Stage::confirm, derive_seed(seed, "drawn"), site.progress);
+          [&] { return largest_workload(site, request.variant); }, request.stop_after >= Stage::confirm,
+          derive_seed(seed, "drawn"), site.progress);
     if (!wrong && stage == Stage::edge && request.exactness)
       evaluation.exactness = measure_exactness(site, request, derive_seed(seed, "exactness"));
     evaluation.check_seconds = seconds_since(start);

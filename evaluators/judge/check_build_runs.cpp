@@ -71,9 +71,7 @@ Plan check_plan(Plan plan, const Binary& check_build) {
 
 CheckBuildRuns::CheckBuildRuns(Device& device, const Task& task, const Compiled& compiled,
                                double run_deadline_s)
-    : device_(device), task_(task), loose_(task), run_deadline_s_(run_deadline_s) {
-  loose_.tolerance.factor *= kLooser;
-  loose_.tolerance.floor_eps *= kLooser;
+    : device_(device), task_(task), loose_(loosened(task, kLooser)), run_deadline_s_(run_deadline_s) {
   for (const Binary& build : compiled.check_builds) blocks_.expect(build.macros, build.blocks);
   if (!compiled.no_check_build.empty()) missing(compiled.no_check_build);
 }

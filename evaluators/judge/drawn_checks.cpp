@@ -123,7 +123,7 @@ std::vector<Workload> draw_alternatives(const Task& task, const Variant& variant
 class DrawnChecks {
  public:
   DrawnChecks(Checker& checker, const Facts& facts, const Task& task, const Compiled& compiled,
-              const std::vector<Workload>& timed, const std::optional<Workload>& largest, bool confirming,
+              const std::vector<Workload>& timed, const FindShape& largest, bool confirming,
               std::uint64_t seed)
       : checker_(checker),
         facts_(facts),
@@ -269,7 +269,8 @@ class DrawnChecks {
       std::ranges::copy(*more, std::back_inserter(reached));
     const std::function<bool(const Place&)> usable = [&](const Place& place) { return runs_at(place); };
     decided_ = draw_outcomes(task_, variant_, facts_, reached, rare, seed_for("outcomes"), usable);
-    if (largest_) leave_out_shown(rare, variant_, task_, facts_, *largest_);
+    if (!rare.empty())
+      if (const auto largest = largest_()) leave_out_shown(rare, variant_, task_, facts_, *largest);
     const auto beyond = claimed_beyond(task_, variant_, facts_, reached, rare, seed_for("beyond"), usable);
     if (!beyond) return std::nullopt;
     const std::string& condition = beyond->outcome.condition.text();
@@ -343,7 +344,7 @@ class DrawnChecks {
   const Compiled& compiled_;
   const Variant& variant_;
   const std::vector<Workload>& timed_;
-  const std::optional<Workload>& largest_;
+  const FindShape& largest_;
   const bool confirming_;
   const std::uint64_t seed_;
   const std::vector<Workload> around_;  // small listed shapes
@@ -462,8 +463,8 @@ std::optional<Evaluation> check_stressed_specialisations(Checker& checker, const
 
 std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& facts, const Task& task,
                                              const Compiled& compiled, const std::vector<Workload>& timed,
-                                             const std::optional<Workload>& largest, bool confirming,
-                                             std::uint64_t seed, const Announce& progress) {
+                                             const FindShape& largest, bool confirming, std::uint64_t seed,
+                                             const Announce& progress) {
   DrawnChecks checks(checker, facts, task, compiled, timed, largest, confirming, seed);
   if (auto refused = checks.draw()) return refused;
   return checks.run(progress);

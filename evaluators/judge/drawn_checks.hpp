@@ -4,6 +4,7 @@
 // says how probably a wrong kernel survives them.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -47,13 +48,13 @@ std::optional<Evaluation> check_stressed_specialisations(Checker&, const Task&, 
                                                          const std::vector<Workload>& timed, bool confirming,
                                                          std::uint64_t seed, const Announce&);
 
+using FindShape = std::function<std::optional<Workload>()>;
 // nullopt: passed. A variant whose constraints exclude many of the shapes that it claims is rejected, and so
 // is one that is to be confirmed (`confirming`) and claims no shape but listed ones, or what no check
-// reaches; `largest`: the shape of its large check. A failure is told of the smallest shape and the simplest
-// values that were found to fail.
+// reaches; `largest` finds the shape of its large check, which costs calls of the oracle. A failure is told
+// of the smallest shape and the simplest values that were found to fail.
 std::optional<Evaluation> check_drawn_shapes(Checker&, const Facts&, const Task&, const Compiled&,
-                                             const std::vector<Workload>& timed,
-                                             const std::optional<Workload>& largest, bool confirming,
-                                             std::uint64_t seed, const Announce&);
+                                             const std::vector<Workload>& timed, const FindShape& largest,
+                                             bool confirming, std::uint64_t seed, const Announce&);
 
 }  // namespace cultivar

@@ -390,12 +390,8 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
                        similar_rows(workload, oracle, inputs.own(), derive_seed(seed, "similar", drawn++)));
     };
   std::optional<Task> wider;
-  if (const double more = values.drawn_shape ? wider_errors(task_, workload, listed_sums_) : 1.0;
-      more > 1.0) {
-    wider = composed ? loose_ : task_;
-    wider->tolerance.factor *= more;
-    wider->tolerance.floor_eps *= more;
-  }
+  if (const double more = values.drawn_shape ? wider_errors(task_, workload, listed_sums_) : 1.0; more > 1.0)
+    wider = loosened(composed ? loose_ : task_, more);
   const Comparison compared = compare_in_pieces(wider      ? *wider
                                                 : composed ? loose_
                                                            : task_,
@@ -425,6 +421,12 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
                                         many ? CheckBuildRuns::Compare() : again);
   }
   return std::nullopt;
+}
+
+Task loosened(Task task, double factor) {
+  task.tolerance.factor *= factor;
+  task.tolerance.floor_eps *= factor;
+  return task;
 }
 
 Checked Checker::checked() const {

@@ -75,19 +75,19 @@ inline constexpr std::size_t kComposedBytes = std::size_t{16} << 20;
 // twenty times more in one order than in another, of which R knows one or two.
 inline constexpr double kComposedFactor = 8.0;
 
+// The task with this many times its permitted errors.
+Task loosened(Task, double factor);
+
 class Checker {
  public:
   // Keeps references to all arguments.
   Checker(Device& device, const Task& task, const TaskReference& oracle, CheckLimits limits)
       : device_(device),
         task_(task),
-        loose_(task),
+        loose_(loosened(task, kComposedFactor)),
         listed_sums_(listed_sums(task)),
         oracle_(oracle),
-        limits_(limits) {
-    loose_.tolerance.factor *= kComposedFactor;
-    loose_.tolerance.floor_eps *= kComposedFactor;
-  }
+        limits_(limits) {}
 
   // Replaces how sessions are opened from now on, for sides that are not variants (see contender_side.hpp).
   using Open = std::function<tl::expected<std::unique_ptr<Session>, Evaluation>()>;
@@ -107,7 +107,7 @@ class Checker {
  private:
   Device& device_;
   const Task& task_;
-  Task loose_;  // what composed values are compared by
+  const Task loose_;  // what composed values are compared by
   const std::map<std::string, double> listed_sums_;
   const TaskReference& oracle_;
   CheckLimits limits_;
