@@ -293,8 +293,9 @@ class DrawnChecks {
       auto values =
           confirming_ ? all_values(task_, shape, own) : std::vector{drawn_values(task_, shape, own)};
       // Several shapes together have soon had all kinds.
-      std::ranges::rotate(
-          values, values.begin() + static_cast<std::ptrdiff_t>(values.size() * (i % kStarts) / kStarts));
+      std::rotate(values.begin(),
+                  values.begin() + static_cast<std::ptrdiff_t>(values.size() * (i % kStarts) / kStarts),
+                  values.end());
       if (turns.size() < values.size()) turns.resize(values.size());
       for (std::size_t turn = 0; turn < values.size(); ++turn) {
         DrawnRun& run = turns[turn].emplace_back(
