@@ -2,6 +2,8 @@
 // Kernels with one honest mistake each (tests/kernels/planted), which only drawn shapes and values find. A
 // confirmation must refuse every one of them; experiments/judge_mutants measures how often.
 // runs alone
+// long: 110 s, evaluators/judge, evaluators/check
+// always: a_softmax_that_looks*, an_index_that*
 #include <boost/test/unit_test.hpp>
 
 #include "evaluators/worker/services.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole evaluations through real worker processes.
 // runs alone
+// long: 80 s, evaluators/judge, evaluators/worker
+// always: all but confirmation_runs_in_a_fresh*
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
