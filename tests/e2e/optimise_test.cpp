@@ -3,11 +3,15 @@
 // long: 400 s, engine/suite, engine/cli
 // `cultivar optimise` without PyTorch: a campaign of two regions that are tasks already, searched by their
 // ranking, and killed again and again.
+//
+//   tests-e2e --run_test=optimise_command/killed* -- 30      30 kills instead of 6
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <map>
 #include <random>
 
+#include "support/child_process.hpp"
 #include "support/contains.hpp"
 #include "support/own_task.hpp"
 
@@ -17,6 +21,9 @@ using namespace cultivar::testing;
 namespace {
 
 struct Camp {
+  const int kills = number_given(6);
+  // The search of `large` must outlast the kills.
+  const int evaluations = std::max(5, 2 * kills - 7);
   TemporaryFolder folder;
 
   Camp() {
@@ -31,14 +38,16 @@ struct Camp {
                "  workloads: small\n"
                "  evaluation: {screening_samples: 3, max_samples: 4, max_seconds: 1s}\n"
                "  gate: {max_device_seconds: 1s}\n"
-               "  budget: {evaluations: 5, wall: 15m}\n"
-               "budget: {wall: 15m}\n"
-               "ranking:\n"
-               "  small: {ms: 10, floor_ms: 9, call_ms: 0.0001}\n"
-               "  large: {ms: 10000, floor_ms: 1, call_ms: 10000}\n"
-               "tasks:\n"
-               "  - {name: small, seeds: [plain]}\n"
-               "  - {name: large, seeds: [plain, blocked]}\n");
+               "  budget: {evaluations: " +
+                   std::to_string(evaluations) +
+                   ", wall: 60m}\n"
+                   "budget: {wall: 60m}\n"
+                   "ranking:\n"
+                   "  small: {ms: 10, floor_ms: 9, call_ms: 0.0001}\n"
+                   "  large: {ms: 10000, floor_ms: 1, call_ms: 10000}\n"
+                   "tasks:\n"
+                   "  - {name: small, seeds: [plain]}\n"
+                   "  - {name: large, seeds: [plain, blocked]}\n");
   }
   CommandResult run(std::vector<std::string> arguments, double deadline_s = 300.0) {
     return cultivar_in(folder.path(), std::move(arguments), deadline_s);
@@ -60,7 +69,7 @@ BOOST_FIXTURE_TEST_SUITE(optimise_command, Camp)
 BOOST_AUTO_TEST_CASE(killed_at_random_moments_it_continues_where_it_was_and_searches_nothing_twice) {
   std::mt19937 chance(38);  // the moments differ from run to run all the same
   std::map<std::string, std::int64_t> before;
-  for (int kill = 0; kill < 6; ++kill) {
+  for (int kill = 0; kill < kills; ++kill) {
     const auto ended = run({"optimise", "camp", "--slice", "5s", "--trust"},
                            std::uniform_real_distribution(0.3, 12.0)(chance));
     if (ended.exit == 0) break;
@@ -73,7 +82,8 @@ BOOST_AUTO_TEST_CASE(killed_at_random_moments_it_continues_where_it_was_and_sear
   const auto table = facts(finished);
   for (const auto& task : table["tasks"]) {
     BOOST_TEST(task["state"] == "finished");
-    BOOST_TEST(task["evaluations"].get<int>() == (task["name"] == "small" ? 1 : 5));  // it has no tunables
+    BOOST_TEST(task["evaluations"].get<int>() ==
+               (task["name"] == "small" ? 1 : evaluations));  // it has no tunables
     const auto replayed = run({"replay", "camp/runs/" + task["name"].get<std::string>()});
     BOOST_TEST(replayed.exit == 0, replayed.err);
   }

@@ -7,7 +7,8 @@
     fast.disable()                    # the model is what it was
 
 A replaced module keeps its class, parameters and hooks; only its forward is another. A function of PyTorch, such as
-scaled_dot_product_attention, is replaced while the model's modules that call it run. A call goes to the kernel if the module is in
+scaled_dot_product_attention, is replaced while the model's modules that call it run; a model of Hugging Face's transformers gets its
+attention by that library's own registration. A call goes to the kernel if the module is in
 evaluation mode, no gradient is needed, and its tensors have the sizes, dtypes, device and layout with which the model was measured;
 otherwise to the original. enable() calls each kernel once in a process of its own: one that crashes or does not end is not used. The
 first call of each module computes both ways and compares them; a kernel that raises, or gives NaN or infinity where the original gives
@@ -109,7 +110,7 @@ def enable(model, watch=True, only=None):
             elif region["function_of"]:
                 _left.pop(path, None)
                 function = next((s for s in _swaps if s.region["name"] == region["name"]), None) or _Function(region, path, watch)
-                function.enter(modules)
+                function.enter(model, modules)
                 if function not in _swaps:
                     _swaps.append(function)
             elif module is None or type(module).__name__ != region["class"] or traits(module) != region["traits"]:
@@ -206,12 +207,10 @@ def _trial(region, seconds=120.0):
 def _try(name):
     """What the process of a trial does."""
     region = next(r for r in facts()["regions"] if r["name"] == name)
-    device = region["device"]
-    drawn = {n: (torch.randn(v["shape"]) if getattr(torch, v["dtype"]).is_floating_point else torch.zeros(v["shape"])).to(
-        getattr(torch, v["dtype"])).to(device).as_strided(v["shape"], v["stride"]) for n, v in region["arguments"].items() if "shape" in v}
+    device, drawn = region["device"], example(region)
     constants = {n: _value(v["value"]) for n, v in region["arguments"].items() if "value" in v}
     if region["function_of"]:
-        given, numbers = _replaced(region)[2](**{**drawn, **constants, **_harmless(region, device)})
+        given, numbers = _replaced(region)[2](**drawn, **constants)
     else:
         states = {n: torch.rand(shape).to(getattr(torch, dtype)).to(device) for n, (shape, dtype) in region["states"].items()}
         given, numbers = [(drawn if i["origin"] == "example" else states)[i["path"]] for i in region["inputs"]], {}
@@ -220,14 +219,20 @@ def _try(name):
         torch.cuda.synchronize()
 
 
-def _harmless(region, device):
-    """A mask that is only causal, in the place of a drawn one."""
-    mask = region["arguments"].get("attn_mask")
-    if not mask or "shape" not in mask:
-        return {}
-    made = torch.ones(mask["shape"], dtype=torch.bool, device=device).tril(mask["shape"][-1] - mask["shape"][-2])
-    return {"attn_mask": made if mask["dtype"] == "bool" else torch.zeros(mask["shape"], dtype=getattr(torch, mask["dtype"]),
-                                                                          device=device).masked_fill(~made, float("-inf"))}
+def example(region):
+    """Tensors of a call, by name: drawn, but for whole numbers, which are 0, and a mask, which is only causal."""
+    drawn = {}
+    for name, each in region["arguments"].items():
+        if "shape" not in each:
+            continue
+        shape, dtype = each["shape"], getattr(torch, each["dtype"])
+        if name == "attn_mask":
+            within = torch.ones(shape, dtype=torch.bool).tril(shape[-1] - shape[-2])
+            tensor = within if dtype == torch.bool else torch.zeros(shape).masked_fill(~within, float("-inf"))
+        else:
+            tensor = torch.randn(shape) if dtype.is_floating_point else torch.zeros(shape)
+        drawn[name] = torch.empty_strided(shape, each["stride"], dtype=dtype, device=region["device"]).copy_(tensor)
+    return drawn
 
 
 class _Swap:
@@ -396,7 +401,9 @@ class _Module(_Swap):
 
 
 class _Function(_Swap):
-    """A function of PyTorch that is replaced while those modules of the model run that call it; other callers get the original."""
+    """A function of PyTorch that is replaced while those modules of the model run that call it; other callers get the original.
+
+    A model of Hugging Face's transformers that takes its attention from the library's table gets an entry of its own there instead."""
 
     module = None
 
@@ -407,10 +414,12 @@ class _Function(_Swap):
         self.depth = [0]  # how many of the callers run now
         self.door = lambda *args, **kwargs: (self.forward if self.depth[0] else self.original)(*args, **kwargs)
         setattr(self.owner, self.name, self.door)
-        self.callers = []
+        self.callers, self.registered = [], []
 
-    def enter(self, modules):
+    def enter(self, model, modules):
         """Of a model: those that call the function get the kernel."""
+        if any(model is other for other in self.registered) or self._register(model):
+            return
         for place in dict.fromkeys(p.rpartition(".")[0] for p in self.region["paths"]):
             if place not in modules:
                 _left[place] = "the model has no such module"
@@ -430,7 +439,35 @@ class _Function(_Swap):
         module.forward = forward
         self.callers.append((module, own, forward))
 
+    def _register(self, model):
+        """Whether the model's attention is that of an entry in the table of transformers now."""
+        if self.name != "scaled_dot_product_attention" or not hasattr(model, "set_attn_implementation") or (
+                getattr(model.config, "_attn_implementation", None) != "sdpa"):
+            return False
+        try:
+            from transformers import AttentionInterface
+            from transformers.integrations.sdpa_attention import sdpa_attention_forward
+            from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+        except ImportError:  # an older version
+            return False
+
+        def attention(*args, **kwargs):
+            self.depth[0] += 1
+            try:
+                return sdpa_attention_forward(*args, **kwargs)
+            finally:
+                self.depth[0] -= 1
+
+        name = "cultivar_" + hashlib.sha256(str(HERE).encode()).hexdigest()[:12]
+        AttentionInterface.register(name, attention)
+        AttentionMaskInterface.register(name, sdpa_mask)
+        model.set_attn_implementation(name)
+        self.registered.append(model)
+        return True
+
     def undo(self):
+        for model in self.registered:
+            model.set_attn_implementation("sdpa")
         if getattr(self.owner, self.name) is self.door:
             setattr(self.owner, self.name, self.original)
         for module, own, forward in reversed(self.callers):

@@ -78,21 +78,26 @@ def errors(models, exact_model, function, fresh, many=3):
     return worst
 
 
-def timed(call, inputs):
-    if not any(isinstance(t, torch.Tensor) and t.is_cuda for t in torch.utils._pytree.tree_leaves(inputs)):
+def seconds_of(work, on_gpu):
+    if not on_gpu:
         begin = time.perf_counter()
         with torch.no_grad():
-            call(*inputs[0], **inputs[1])
+            work()
         return time.perf_counter() - begin
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.compiler.cudagraph_mark_step_begin()
     torch.cuda.synchronize()
     begin.record()
     with torch.no_grad():
-        call(*inputs[0], **inputs[1])
+        work()
     end.record()
     end.synchronize()
     return 1e-3 * begin.elapsed_time(end)
+
+
+def timed(call, inputs):
+    return seconds_of(lambda: call(*inputs[0], **inputs[1]),
+                      any(isinstance(t, torch.Tensor) and t.is_cuda for t in torch.utils._pytree.tree_leaves(inputs)))
 
 
 def fastest(candidates, function, fresh, rounds=5):
@@ -126,6 +131,38 @@ def gain(baseline, patched, function, fresh, seconds):
     low, high = logs[max(0, n // 2 - reach)], logs[min(n - 1, n // 2 + reach)]
     return {"ratio": math.exp(middle), "low": math.exp(low), "high": math.exp(high), "blocks": n,
             "baseline_ms": 1e3 * statistics.median(b for b, _ in pairs), "patched_ms": 1e3 * statistics.median(p for _, p in pairs)}
+
+
+def kernel_ms(fast, region, graphs, rounds=30):
+    """What the kernel of a region takes for all calls of a pass, by calls one after the other with nothing between them; None: it is not
+    in the model. graphs: without the time of the host, as in a CUDA graph."""
+    swap = next((s for s in fast._swaps if s.region["name"] == region["name"]), None)
+    if swap is None:
+        return None
+    tensors, on_gpu = list(fast.example(region).values()), region["device"] == "cuda"
+    many = 20 if on_gpu else 1
+
+    def work():
+        for _ in range(many):
+            swap.operator(tensors, swap.handle)
+
+    seconds_of(work, on_gpu)  # the first call is compared
+    if graphs:
+        graph = torch.cuda.CUDAGraph()
+        with torch.no_grad(), torch.cuda.graph(graph):
+            work()
+        work = graph.replay
+    return 1e3 * statistics.median(seconds_of(work, on_gpu) for _ in range(rounds)) / many * region["calls"]
+
+
+def predictions(facts, kernels, medians, best, mine):
+    """Of the whole model and of each region: the time of the fastest baseline over what is left of it, if what the region cost in the
+    profile of the model is replaced by the time of its kernel. The profile's times are scaled to today's machine."""
+    total, scale = 1e3 * medians[best], 1e3 * medians[best] / facts["ms"]
+    gains = {r["name"]: r["ms"] * scale - kernels[r["name"]] for r in facts["regions"] if kernels[r["name"]] is not None}
+    before = 1e3 * medians.get(mine, medians[best])  # a model that is patched may be fastest another way
+    ratio = lambda start, gain: total / max(start - gain, 0.01 * total)
+    return ratio(before, sum(gains.values())), {name: ratio(before, gain) for name, gain in gains.items()}
 
 
 # The ways to run a model, by the device; None: as it is.
@@ -180,6 +217,9 @@ def proof(seconds, say, by_region=True, every=False):
     final = errors({"baseline": candidates[best], "patched": own[mine]}, exact_model, holdout, fresh)
     right = count > 0 and all(e["patched"]["rms"] <= max(MOST_ERROR * e["baseline"]["rms"], ERROR_FLOOR) for e in (error, final))
     report, kernel_calls = fast.report(), sum(w.get("kernel", 0) for w in fast.counters().values())
+    say("the kernels by themselves")
+    kernels = {r["name"]: kernel_ms(fast, r, "graphs" in mine or "autotune" in mine) for r in facts["regions"]}
+    predicted, by_itself = predictions(facts, kernels, medians, best, mine)
     regions = {}
     for region in facts["regions"]:
         if len(facts["regions"]) == 1 or not by_region:
@@ -194,14 +234,13 @@ def proof(seconds, say, by_region=True, every=False):
             if all(pair):
                 regions[region["name"]] = gain(pair[0][best], pair[1][mine], function, fresh, seconds / len(facts["regions"]))
     fast.disable()
-    total = facts["ms"]
     return {"right": right and kernel_calls > 0, "baseline": best, "patched": mine, "device": device, "threads": facts["threads"],
             "torch": torch.__version__, "error": max(error["patched"]["rms"], final["patched"]["rms"]),
             "baseline_error": max(error["baseline"]["rms"], final["baseline"]["rms"]), "errors": error, "holdout_errors": final,
             "baselines_ms": {n: 1e3 * t for n, t in medians.items()}, "patched_ms": {n: 1e3 * t for n, t in own_medians.items()},
-            "measured": measured, "predicted": facts["predicted"], "kernel_calls": kernel_calls, "report": report,
-            "regions": {r["name"]: {"predicted": total / (total - min(r["gain_ms"], 0.99 * total)), "measured": regions.get(r["name"])}
-                        for r in facts["regions"]}}
+            "measured": measured, "predicted": predicted, "kernel_calls": kernel_calls, "report": report,
+            "regions": {r["name"]: {"predicted": by_itself.get(r["name"]), "kernel_ms": kernels[r["name"]],
+                                    "measured": regions.get(r["name"])} for r in facts["regions"]}}
 
 
 def words(p):
@@ -215,9 +254,9 @@ def words(p):
         if "neither" not in verdict else
         "The patched model (%s) is %s; the fastest baseline is %s: %.3f x (95 %%: %.3f - %.3f, %d blocks), %.3g ms and %.3g ms." % (
             p["patched"], verdict, p["baseline"], m["ratio"], m["low"], m["high"], m["blocks"], m["patched_ms"], m["baseline_ms"]),
-        "Predicted from the searches: %.3f x." % p["predicted"]] + [
-        "  %s: predicted %.3f x, measured by itself %s." % (name, r["predicted"], "%.3f x (%.3f - %.3f)" % (
-            r["measured"]["ratio"], r["measured"]["low"], r["measured"]["high"]) if r["measured"] else "not")
+        "Predicted from the time of each kernel by itself: %.3f x." % p["predicted"]] + [
+        "  %s: predicted %s, measured by itself %s." % (name, "%.3f x" % r["predicted"] if r["predicted"] else "nothing, it is not in the model",
+            "%.3f x (%.3f - %.3f)" % (r["measured"]["ratio"], r["measured"]["low"], r["measured"]["high"]) if r["measured"] else "not")
         for name, r in p["regions"].items()] + [
         "Beside f64, %s: KL divergence %.3g, the same likeliest token for %.2f %%." % (name, e["kl"], 100 * e["top1"])
         for name, e in p["holdout_errors"].items() if "kl" in e] + [p["report"]])

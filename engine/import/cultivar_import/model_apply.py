@@ -49,11 +49,9 @@ def write_package(campaign, out, choices):
         shutil.rmtree(os.path.join(out, "kernels", name), ignore_errors=True)
     if not taken:
         return None, left
-    total = profile["ms"]
-    near = [n for n, b in profile["baselines"].items() if b.get("ms", 2.0 * NEAR * total) <= NEAR * total]
+    near = [n for n, b in profile["baselines"].items() if b.get("ms", 2.0 * NEAR * profile["ms"]) <= NEAR * profile["ms"]]
     facts = {key: profile[key] for key in ("model", "build", "inputs", "device", "threads", "torch", "fastest", "ms")}
     facts["ways"] = near
-    facts["predicted"] = total / max(total - sum(r["gain_ms"] for r in taken), 0.01 * total)
     facts["regions"] = [{**r, "call": r["match"]["task"] if r["match"] else r["name"],
                          "inputs": [] if r["match"] else tasks[r["name"]]["inputs"]} for r in taken]
     shutil.copytree(os.path.join(campaign, "source"), os.path.join(out, "source"), dirs_exist_ok=True, ignore=shutil.ignore_patterns("region_*", "__pycache__"))
@@ -125,6 +123,6 @@ def apply(campaign, out, choices, seconds, say, keep=False):
     if left:
         report += "\n" + said_left
     report += f"\n\n  import {os.path.basename(out)}; {os.path.basename(out)}.enable(model)\n\nSee README.md in {out}."
-    return {"right": proof["right"], "report": report, "proof": proof, "predicted": facts["predicted"],
+    return {"right": proof["right"], "report": report, "proof": proof, "predicted": proof["predicted"],
             "regions": [{k: r[k] for k in ("name", "paths", "speedup", "ms", "gain_ms")} for r in facts["regions"]],
             "left": [{"name": n, "why": why} for n, why in left]}

@@ -2,6 +2,7 @@
 """Tests of campaigns: profile of a whole model, its regions, and the package that puts kernels back (needs PyTorch 2)."""
 
 import importlib
+import importlib.util
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ from pathlib import Path
 from test_import import Case  # its paths to cultivar_import, and SkipTest without PyTorch
 
 import torch
-from cultivar_import import model_apply, model_regions, model_times
+from cultivar_import import fast_verify, model_apply, model_regions, model_times
 from cultivar_import.importer import Import
 from cultivar_import.model_profile import Profile
 from cultivar_import.model_source import WholeModel
@@ -375,10 +376,26 @@ class Packages(Models):
         self.assertIn("blocks.1.mlp is as it was: it is another module", self.fast.report())
         self.assertIn("blocks.2.mlp is as it was", self.fast.report())
 
-    def test_the_prediction_follows_from_the_gain_of_each_region(self):
-        mlp = self.made["regions"][0]
-        self.assertAlmostEqual(self.made["predicted"], self.made["ms"] / (self.made["ms"] - 0.5 * mlp["ms"]))
+    def test_what_is_left_out_is_told(self):
         self.assertEqual(self.left, [("norm", "why")])
+
+    def test_the_prediction_follows_from_the_time_of_each_kernel_on_todays_machine(self):
+        facts = {"ms": 10.0, "regions": [{"name": "mlp", "ms": 4.0}, {"name": "norm", "ms": 2.0}, {"name": "left", "ms": 1.0}]}
+        kernels = {"mlp": 3.0, "norm": 1.0, "left": None}
+        slow = {"torch.compile": 0.020, "eager": 0.024}  # half as fast as in the profile
+        whole, by_itself = fast_verify.predictions(facts, kernels, slow, "torch.compile", "torch.compile")
+        self.assertAlmostEqual(whole, 20.0 / (20.0 - 5.0 - 3.0))
+        self.assertEqual(set(by_itself), {"mlp", "norm"})
+        self.assertAlmostEqual(by_itself["norm"], 20.0 / 17.0)
+        whole, _ = fast_verify.predictions(facts, kernels, slow, "torch.compile", "eager")
+        self.assertAlmostEqual(whole, 20.0 / (24.0 - 8.0))
+
+    def test_the_time_of_a_kernel_is_that_of_all_its_calls(self):
+        self.fast.enable(self.model)
+        region = self.fast.facts()["regions"][0]
+        one = fast_verify.kernel_ms(self.fast, {**region, "calls": 1}, False)
+        self.assertGreater(fast_verify.kernel_ms(self.fast, {**region, "calls": 1000}, False), 10.0 * one)
+        self.assertIsNone(fast_verify.kernel_ms(self.fast, {**region, "name": "norm"}, False))
 
     def test_of_regions_that_overlap_the_one_that_gains_more_is_put_in(self):
         profile = {"regions": [{"name": "block", "paths": ["a", "b"], "ms": 10.0, "alone_ms": 10.0}, {"name": "mlp", "paths": ["a.mlp"], "ms": 8.0, "alone_ms": 8.0},
@@ -442,22 +459,22 @@ def attention_forward(q, k, v, causal, scale):
 """ % TASKS
 
 
-class Functions(Models):
-    def test_attention_with_a_causal_mask_is_the_installed_task_and_with_another_mask_it_is_not(self):
-        profile = self.profile(MASKED, "Model", "inputs", least=0.0, tasks=TASKS)
-        found = next(r for r in profile.regions if r.known and r.kind == "scaled_dot_product_attention")
-        self.assertEqual(found.paths, [f"layers.{k}.scaled_dot_product_attention" for k in range(2)])
-        self.assertEqual({k: v for k, v in found.match.items() if k != "numbers"}, {
-            "task": "attention_forward", "dtype": "float32", "shapes": [[2, 96, 4, 16]] * 3})
-        self.assertEqual(found.match["numbers"], {"causal": 1, "scale": 0.25})
-        self.assertEqual(found.strides, [96 * 64, 16, 64, 1])  # that of a kernel's result
-        self.assertEqual(found.needed(0), 4 * 2 * 4 * 96 * 96 * 16 / 2)
-        profile = self.profile(MASKED, "Model", "windowed", least=0.0, tasks=TASKS)
-        found = next(r for r in profile.regions if r.known and r.kind == "scaled_dot_product_attention")
-        self.assertIn("does not compute it with these arguments", found.why_not)
+# Of transformers, with grouped heads.
+HUGGING_FACE = """
+    from transformers import LlamaConfig, LlamaForCausalLM
 
-    def test_a_function_is_replaced_within_the_model_and_only_for_what_the_kernel_computes(self):
-        profile = self.profile(MASKED, "Model", "inputs", least=0.0, tasks=TASKS)
+    def build():
+        return LlamaForCausalLM(LlamaConfig(vocab_size=50, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+                                            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128))
+
+    def inputs():
+        return {"input_ids": torch.randint(0, 50, (2, 96)), "use_cache": False}
+    """
+
+
+class Functions(Models):
+    def package(self):
+        """Of the profile's attention, with a kernel that is PyTorch's own."""
         facts = self.facts()
         facts["regions"] = [{**next(r for r in facts["regions"] if r["function_of"].endswith("attention")), "name": "attention"}]
         for name, what in (("profile.json", facts), ("regions.json", {})):
@@ -473,7 +490,24 @@ class Functions(Models):
         self.addCleanup(sys.path.remove, self.folder)
         fast = importlib.import_module(name)
         self.addCleanup(fast.disable)
-        model, x = profile.model, torch.randn(2, 96, 64)
+        return fast
+
+    def test_attention_with_a_causal_mask_is_the_installed_task_and_with_another_mask_it_is_not(self):
+        profile = self.profile(MASKED, "Model", "inputs", least=0.0, tasks=TASKS)
+        found = next(r for r in profile.regions if r.known and r.kind == "scaled_dot_product_attention")
+        self.assertEqual(found.paths, [f"layers.{k}.scaled_dot_product_attention" for k in range(2)])
+        self.assertEqual({k: v for k, v in found.match.items() if k != "numbers"}, {
+            "task": "attention_forward", "dtype": "float32", "shapes": [[2, 96, 4, 16]] * 3})
+        self.assertEqual(found.match["numbers"], {"causal": 1, "scale": 0.25})
+        self.assertEqual(found.strides, [96 * 64, 16, 64, 1])  # that of a kernel's result
+        self.assertEqual(found.needed(0), 4 * 2 * 4 * 96 * 96 * 16 / 2)
+        profile = self.profile(MASKED, "Model", "windowed", least=0.0, tasks=TASKS)
+        found = next(r for r in profile.regions if r.known and r.kind == "scaled_dot_product_attention")
+        self.assertIn("does not compute it with these arguments", found.why_not)
+
+    def test_a_function_is_replaced_within_the_model_and_only_for_what_the_kernel_computes(self):
+        profile = self.profile(MASKED, "Model", "inputs", least=0.0, tasks=TASKS)
+        fast, model, x = self.package(), profile.model, torch.randn(2, 96, 64)
         attention = torch.nn.functional.scaled_dot_product_attention
         with torch.no_grad():
             right, windowed = model(x), model(x, window=8)
@@ -496,6 +530,28 @@ class Functions(Models):
         fast.disable()
         self.assertIs(torch.nn.functional.scaled_dot_product_attention, attention)
         self.assertFalse(any("forward" in vars(m) for m in model.modules()))
+
+    @unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is missing")
+    def test_a_model_of_transformers_gets_its_attention_by_the_registration_of_that_library(self):
+        profile = self.profile(HUGGING_FACE, "build", "inputs", least=0.0, tasks=TASKS)
+        fast, model = self.package(), profile.model
+        tokens = torch.randint(0, 50, (2, 96))
+        with torch.no_grad():
+            right = model(tokens, use_cache=False).logits
+            self.assertEqual(fast.enable(model), 1)
+            self.assertEqual(fast.enable(model), 1)
+            self.assertIn("cultivar_", model.config._attn_implementation)
+            self.assertFalse(any("forward" in vars(m) for m in model.modules()))
+            for _ in range(2):
+                torch.testing.assert_close(model(tokens, use_cache=False).logits, right)
+            padded = torch.ones_like(tokens)
+            padded[0, :9] = 0  # needs a mask that is not only causal
+            got = model(tokens, attention_mask=padded, use_cache=False).logits
+        self.assertEqual(fast._door("attention").seen, [1] * 4)
+        fast.disable()
+        self.assertEqual(model.config._attn_implementation, "sdpa")
+        with torch.no_grad():
+            torch.testing.assert_close(got, model(tokens, attention_mask=padded, use_cache=False).logits)
 
 
 if __name__ == "__main__":
