@@ -121,13 +121,6 @@ std::uint64_t stored_bytes(const Plan& plan, const std::vector<Repetition>& repe
   return bytes;
 }
 
-std::vector<Workload> all_claimed(const Task& task, const Variant& variant) {
-  std::vector<Workload> shapes;
-  for (const Stage stage : {Stage::smoke, Stage::sweep, Stage::stress, Stage::edge})
-    for (Workload& w : claimed_shapes(task, stage, variant)) shapes.push_back(std::move(w));
-  return shapes;
-}
-
 }  // namespace
 
 std::optional<LargeShape> large_shape(const Task& task, const TaskReference& library,
@@ -137,7 +130,7 @@ std::optional<LargeShape> large_shape(const Task& task, const TaskReference& lib
   if (dimension.empty() || task.derived) return std::nullopt;
   std::optional<LargeShape> best;
   double least = most_flops;
-  for (const Workload& like : all_claimed(task, compiled.variant)) {
+  for (const Workload& like : every_claimed_shape(task, compiled.variant)) {
     const auto one = with(task, like, dimension, 1);
     if (!one) continue;
     std::int64_t row = 0;
@@ -283,7 +276,7 @@ std::optional<Evaluation> check_products(const CascadeSite& site, const Compiled
       return std::ranges::count(tensor.shape, a) > 0 && std::ranges::count(tensor.shape, b) > 0;
     });
   };
-  const std::vector<Workload> around = all_claimed(task, compiled.variant);
+  const std::vector<Workload> around = every_claimed_shape(task, compiled.variant);
   Checker checker(site.device, task, site.oracle,
                   {.run_deadline_s = kSecondsOfProduct, .oracle_flops = kComparedFlops, .awaited = true});
   for (std::size_t i = 0; i < task.dimensions.size(); ++i)
