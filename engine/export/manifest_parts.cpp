@@ -63,6 +63,7 @@ json kernel_of(const BundledKernel& kernel) {
   claim["constraints"] = json::array();
   for (const Expression& constraint : manifest.constraints) claim["constraints"].push_back(constraint.text());
   if (kernel.evaluation.checked) claim["checked"] = *kernel.evaluation.checked;
+  if (kernel.evaluation.coverage) claim["coverage"] = *kernel.evaluation.coverage;
   for (const Exactness& each : kernel.evaluation.exactness)
     claim["error_ratio"][each.distribution] = each.of_allowed;
   return claim;

@@ -53,7 +53,12 @@ std::string workload_table(const Evaluation& evaluation) {
 }
 
 std::string exactness_section(const Evaluation& evaluation) {
-  const std::string domain = evaluation.checked ? "\n" + checked_words(*evaluation.checked) + "\n" : "";
+  std::string domain = evaluation.checked ? "\n" + checked_words(*evaluation.checked) + "\n" : "";
+  if (evaluation.coverage && !evaluation.coverage->not_run.empty()) {
+    domain += "\nNo input that was drawn reached these lines, so nothing is known of calls that do:\n\n";
+    for (const LinesNotRun& lines : evaluation.coverage->not_run)
+      domain += "- " + in_a_cell(lines.text()) + "\n";
+  }
   const auto rows = exactness_rows(evaluation);
   if (rows.empty()) return domain;
   MarkdownTable table(rows.front());

@@ -28,8 +28,7 @@ std::string LinesNotRun::text() const {
                                               : fmt::format("line {} to {}", first_line, last_line);
   if (!file.empty() && !file.starts_with("variant.")) words += " of " + file;
   if (!specialisation.empty()) words += ", specialisation " + specialisation;
-  return words +
-         (timed ? ": runs when it is timed, and never ran under a check" : ": never ran under a check");
+  return words + ": never ran under a check";
 }
 
 std::string Coverage::text(std::size_t most_lines) const {
@@ -49,13 +48,8 @@ std::string Coverage::text(std::size_t most_lines) const {
 
 CULTIVAR_JSON(CodeBlock, counter, file, first_line, last_line)
 static void to_json(nlohmann::json& j, const LinesNotRun& lines) {
-  j = {{"specialisation", lines.specialisation},
-       {"file", lines.file},
-       {"first_line", lines.first_line},
-       {"last_line", lines.last_line},
-       {"blocks", lines.blocks},
-       {"timed", lines.timed},
-       {"text", lines.text()}};
+  j = {{"specialisation", lines.specialisation}, {"file", lines.file},     {"first_line", lines.first_line},
+       {"last_line", lines.last_line},           {"blocks", lines.blocks}, {"text", lines.text()}};
 }
 static void from_json(const nlohmann::json& j, LinesNotRun& lines) {
   j.at("specialisation").get_to(lines.specialisation);
@@ -63,25 +57,23 @@ static void from_json(const nlohmann::json& j, LinesNotRun& lines) {
   j.at("first_line").get_to(lines.first_line);
   j.at("last_line").get_to(lines.last_line);
   j.at("blocks").get_to(lines.blocks);
-  j.at("timed").get_to(lines.timed);
 }
 CULTIVAR_JSON(Coverage, blocks, ran, specialisations, drawn_runs, not_run, missing)
 
 void BlocksRun::expect(const Macros& macros, std::vector<CodeBlock> blocks) {
   const std::size_t count = blocks.size();
-  builds_.try_emplace(macros, Build{std::move(blocks), std::vector<bool>(count), std::vector<bool>(count)});
+  builds_.try_emplace(macros, Build{std::move(blocks), std::vector<bool>(count)});
 }
 
-std::size_t BlocksRun::note(const Macros& macros, std::span<const std::byte> counters, Run run) {
+std::size_t BlocksRun::note(const Macros& macros, std::span<const std::byte> counters) {
   const auto found = builds_.find(macros);
   if (found == builds_.end()) return 0;
   Build& build = found->second;
-  std::vector<bool>& ran = run == Run::checked ? build.checked : build.timed;
   std::size_t first = 0;
   for (std::size_t i = 0; i < build.blocks.size(); ++i) {
     const std::uint64_t at = build.blocks[i].counter;
-    if (ran[i] || at >= counters.size() || counters[at] == std::byte{0}) continue;
-    ran[i] = true;
+    if (build.ran[i] || at >= counters.size() || counters[at] == std::byte{0}) continue;
+    build.ran[i] = true;
     ++first;
   }
   return first;
@@ -89,7 +81,7 @@ std::size_t BlocksRun::note(const Macros& macros, std::span<const std::byte> cou
 
 bool BlocksRun::complete(const Macros& macros) const {
   const auto found = builds_.find(macros);
-  return found != builds_.end() && std::ranges::all_of(found->second.checked, std::identity());
+  return found != builds_.end() && std::ranges::all_of(found->second.ran, std::identity());
 }
 
 bool BlocksRun::complete() const {
@@ -100,7 +92,7 @@ std::vector<CodeBlock> BlocksRun::unreached(const Macros& macros) const {
   std::vector<CodeBlock> blocks;
   if (const auto found = builds_.find(macros); found != builds_.end())
     for (std::size_t i = 0; i < found->second.blocks.size(); ++i)
-      if (!found->second.checked[i]) blocks.push_back(found->second.blocks[i]);
+      if (!found->second.ran[i]) blocks.push_back(found->second.blocks[i]);
   return blocks;
 }
 
@@ -119,19 +111,18 @@ Coverage BlocksRun::coverage() const {
     for (const std::string& macro : macros) ++uses[macro];
   for (const auto& [macros, build] : builds_) {
     coverage.blocks += static_cast<int>(build.blocks.size());
-    coverage.ran += static_cast<int>(std::ranges::count(build.checked, true));
+    coverage.ran += static_cast<int>(std::ranges::count(build.ran, true));
     std::vector<LinesNotRun> lines;
     for (std::size_t i = 0; i < build.blocks.size(); ++i)
-      if (const CodeBlock& block = build.blocks[i]; !build.checked[i])
-        lines.push_back({words_of(macros, uses, builds_.size()), block.file, block.first_line,
-                         block.last_line, 1, build.timed[i]});
-    std::ranges::sort(lines, {}, [](const LinesNotRun& l) {
-      return std::tuple(l.file, l.timed, l.first_line, l.last_line);
-    });
+      if (const CodeBlock& block = build.blocks[i]; !build.ran[i])
+        lines.push_back(
+            {words_of(macros, uses, builds_.size()), block.file, block.first_line, block.last_line, 1});
+    std::ranges::sort(lines, {},
+                      [](const LinesNotRun& l) { return std::tuple(l.file, l.first_line, l.last_line); });
     for (LinesNotRun& next : lines) {
       LinesNotRun* last = coverage.not_run.empty() ? nullptr : &coverage.not_run.back();
       if (last != nullptr && last->specialisation == next.specialisation && last->file == next.file &&
-          last->timed == next.timed && next.first_line <= last->last_line + 1) {
+          next.first_line <= last->last_line + 1) {
         last->last_line = std::max(last->last_line, next.last_line);
         ++last->blocks;
       } else if (coverage.not_run.size() < most_not_run) {
@@ -139,7 +130,6 @@ Coverage BlocksRun::coverage() const {
       }
     }
   }
-  std::ranges::stable_sort(coverage.not_run, std::ranges::greater(), &LinesNotRun::timed);
   return coverage;
 }
 

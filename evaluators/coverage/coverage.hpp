@@ -25,7 +25,6 @@ struct LinesNotRun {
   std::string file;
   int first_line = 0, last_line = 0;
   int blocks = 0;
-  bool timed = false;  // a timed workload ran them, although no check did
 
   std::string text() const;  // "line 959 to 975, specialisation D=256 causal=1: never ran under a check"
   friend bool operator==(const LinesNotRun&, const LinesNotRun&) = default;
@@ -53,15 +52,12 @@ void from_json(const nlohmann::json&, Coverage&);  // throws nlohmann::json::exc
 class BlocksRun {
  public:
   using Macros = std::vector<std::string>;
-  enum class Run {
-    checked,  // its output was compared and right
-    timed     // it was not compared
-  };
   // Notes the blocks of a specialisation, all of which have not run. A known one stays as it is.
   void expect(const Macros&, std::vector<CodeBlock>);
   bool knows(const Macros& macros) const { return builds_.contains(macros); }
-  // How many blocks these counters show for the first time. Counters that are missing count as 0.
-  std::size_t note(const Macros&, std::span<const std::byte> counters, Run);
+  // After a run whose output was compared and right: how many blocks these counters show for the first time.
+  // Counters that are missing count as 0.
+  std::size_t note(const Macros&, std::span<const std::byte> counters);
   bool complete(const Macros&) const;  // every block ran under a check
   bool complete() const;
   // The blocks of a specialisation that no check ran.
@@ -73,7 +69,7 @@ class BlocksRun {
  private:
   struct Build {
     std::vector<CodeBlock> blocks;
-    std::vector<bool> checked, timed;  // by block
+    std::vector<bool> ran;  // by block
   };
   std::map<Macros, Build> builds_;
 };

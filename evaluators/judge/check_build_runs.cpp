@@ -157,7 +157,7 @@ std::optional<Evaluation> CheckBuildRuns::repeat(Stage stage, const Compiled& co
                             fmt::format("wrong result of the check build on {}: {}", where, compared.reason),
                             std::string(kAbout) + compared.diagnostics));
   }
-  blocks_.note(own, counters, BlocksRun::Run::checked);
+  blocks_.note(own, counters);
   return done(std::nullopt);
 }
 

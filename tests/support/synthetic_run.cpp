@@ -152,7 +152,7 @@ class Writer {
     e.coverage = Coverage{};
     e.coverage->blocks = 61, e.coverage->ran = 59, e.coverage->specialisations = 2,
     e.coverage->drawn_runs = 4;
-    e.coverage->not_run = {{"causal=1", "variant.cu", 21, 23, 2, false}};
+    e.coverage->not_run = {{"causal=1", "variant.cu", 21, 23, 2}};
     return e;
   }
 

@@ -87,6 +87,17 @@ BOOST_AUTO_TEST_CASE(exactness_is_shown_beside_each_contender) {
              text);
 }
 
+BOOST_AUTO_TEST_CASE(lines_that_no_check_ran_are_named) {
+  Evaluation evaluation;
+  evaluation.coverage = Coverage{.blocks = 9, .ran = 9};
+  BOOST_TEST(exactness_section(evaluation) == "");
+  evaluation.coverage->not_run = {{"D=64", "variant.cpp", 4, 6, 2}, {"", "a<b>.hpp", 7, 7, 1}};
+  const std::string text = exactness_section(evaluation);
+  for (const char* line : {"\n- line 4 to 6, specialisation D=64: never ran under a check\n",
+                           "\n- line 7 of a&lt;b&gt;.hpp: never ran under a check\n"})
+    BOOST_TEST(text.find(line) != std::string::npos, text);
+}
+
 BOOST_AUTO_TEST_CASE(contenders_are_mentioned_only_where_some_were_timed) {
   std::vector<BundledKernel> kernels(1);
   kernels[0].evaluation.workloads.resize(1);

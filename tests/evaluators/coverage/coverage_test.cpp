@@ -32,11 +32,11 @@ BOOST_AUTO_TEST_SUITE(coverage)
 
 BOOST_AUTO_TEST_CASE(a_block_ran_if_any_checked_run_ran_it) {
   BlocksRun blocks = two_specialisations();
-  BOOST_TEST(blocks.note(small, counters({3}), BlocksRun::Run::checked) == 1u);
-  BOOST_TEST(blocks.note(small, counters({3, 5}), BlocksRun::Run::checked) == 1u);
+  BOOST_TEST(blocks.note(small, counters({3})) == 1u);
+  BOOST_TEST(blocks.note(small, counters({3, 5})) == 1u);
   BOOST_TEST(!blocks.complete(small));
   BOOST_TEST(blocks.unreached(small).size() == 1u);
-  BOOST_TEST(blocks.note(small, counters({9}), BlocksRun::Run::checked) == 1u);
+  BOOST_TEST(blocks.note(small, counters({9})) == 1u);
   BOOST_TEST(blocks.complete(small));
   BOOST_TEST(!blocks.complete());
   BOOST_TEST((blocks.incomplete() == std::vector<BlocksRun::Macros>{large}));
@@ -46,21 +46,10 @@ BOOST_AUTO_TEST_CASE(a_block_ran_if_any_checked_run_ran_it) {
   BOOST_TEST(coverage.specialisations == 2);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_only_timed_is_not_checked_and_comes_first) {
-  BlocksRun blocks = two_specialisations();
-  blocks.note(small, counters({3, 5}), BlocksRun::Run::checked);
-  blocks.note(large, counters({3, 5, 9}), BlocksRun::Run::checked);
-  blocks.note(small, counters({9}), BlocksRun::Run::timed);
-  const Coverage coverage = blocks.coverage();
-  BOOST_REQUIRE(coverage.not_run.size() == 1u);
-  BOOST_TEST(coverage.not_run[0].text() ==
-             "line 4 of tile.hpp, specialisation D=64: runs when it is timed, and never ran under a check");
-}
-
 BOOST_AUTO_TEST_CASE(neighboring_lines_are_told_together_with_the_macros_that_differ) {
   BlocksRun blocks = two_specialisations();
-  blocks.note(small, counters({3, 5, 9}), BlocksRun::Run::checked);
-  blocks.note(large, counters({9}), BlocksRun::Run::checked);
+  blocks.note(small, counters({3, 5, 9}));
+  blocks.note(large, counters({9}));
   const Coverage coverage = blocks.coverage();
   BOOST_REQUIRE(coverage.not_run.size() == 1u);
   BOOST_TEST(coverage.not_run[0].blocks == 2);
@@ -74,8 +63,8 @@ BOOST_AUTO_TEST_CASE(neighboring_lines_are_told_together_with_the_macros_that_di
 
 BOOST_AUTO_TEST_CASE(counters_that_are_missing_are_blocks_that_did_not_run) {
   BlocksRun blocks = two_specialisations();
-  BOOST_TEST(blocks.note(small, {}, BlocksRun::Run::checked) == 0u);
-  BOOST_TEST(blocks.note({"unknown"}, counters({3}), BlocksRun::Run::checked) == 0u);
+  BOOST_TEST(blocks.note(small, {}) == 0u);
+  BOOST_TEST(blocks.note({"unknown"}, counters({3})) == 0u);
   BOOST_TEST(blocks.coverage().ran == 0);
 }
 

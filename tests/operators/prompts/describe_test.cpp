@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(lines_that_no_check_ran_are_named) {
   Evaluation evaluation;
   evaluation.coverage = Coverage{2, 2, 1, 0, {}, {}};
   BOOST_TEST(describe_unchecked_lines(evaluation).empty());
-  evaluation.coverage->not_run.push_back({"D=256 causal=1", "variant.cpp", 959, 975, 3, false});
+  evaluation.coverage->not_run.push_back({"D=256 causal=1", "variant.cpp", 959, 975, 3});
   const std::string wanted = "- line 959 to 975, specialisation D=256 causal=1: never ran under a check\n";
   BOOST_TEST(contains(describe_unchecked_lines(evaluation), wanted));
   BOOST_TEST(contains(describe_rejection(evaluation), wanted));
