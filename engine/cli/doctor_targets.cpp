@@ -154,6 +154,9 @@ class TargetExamination {
     if (std::exchange(well_, true)) return;
     options.architecture = architecture_of(target_, info->facts);
     fact("device") = facts_of(*info);
+    if (target_->architectures == nullptr || options.architecture.empty()) return;
+    if (const std::string lacking = target_->architectures->without(options.architecture); !lacking.empty())
+      report_.lacks("kernels for " + options.architecture, lacking, false);
   }
 
   const InstallationPaths& installation_;

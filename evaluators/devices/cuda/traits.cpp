@@ -89,7 +89,7 @@ Facts another_machine(Facts facts, std::uint64_t seed) {
 
 Target cuda_target() {
   static const Architectures architectures{"sm_90a", architecture_on, trouble_with_architecture,
-                                           check_launches};
+                                           check_launches, without_hopper};
   static const TargetTraits row{
       .name = "cuda",
       .device = "GPU",

@@ -57,4 +57,12 @@ std::string trouble_with_architecture(std::string_view name) {
   return {};
 }
 
+std::string without_hopper(std::string_view architecture) {
+  if (architecture == "sm_90a") return {};
+  return fmt::format(
+      "{} has no wgmma: the seeds cuda_wgmma, cuda_persistent and cuda_skinny and the contender "
+      "flash_attention_3 are for sm_90a; the other seeds compile for it, and were timed on sm_90a alone",
+      architecture);
+}
+
 }  // namespace cultivar

@@ -27,5 +27,7 @@ std::string architecture_of(int compute_capability);
 // Empty if the name has the form of an architecture that Cultivar supports (8.0 or later), whether or not it
 // exists; otherwise what is wrong, with an example.
 std::string trouble_with_architecture(std::string_view name);
+// Which seeds and contenders need another architecture, and what to do; empty: none.
+std::string without_hopper(std::string_view architecture);
 
 }  // namespace cultivar
