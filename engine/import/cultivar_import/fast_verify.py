@@ -133,13 +133,33 @@ def gain(baseline, patched, function, fresh, seconds):
             "baseline_ms": 1e3 * statistics.median(b for b, _ in pairs), "patched_ms": 1e3 * statistics.median(p for _, p in pairs)}
 
 
-def kernel_ms(fast, region, graphs, rounds=30):
-    """What the kernel of a region takes for all calls of a pass, by calls one after the other with nothing between them; None: it is not
-    in the model. graphs: without the time of the host, as in a CUDA graph."""
+def call_of(swap, run):
+    """The tensors of one call in a pass of the model, which run() makes; empty: it makes none that is the kernel's."""
+    caught = []
+
+    def forward(*args, **kwargs):
+        tensors, why = swap.fits(args, kwargs)
+        if not why:
+            caught[:] = [t.clone() for t in tensors]
+        return type(swap).forward(swap, *args, **kwargs)
+
+    swap.forward = forward
+    try:
+        with torch.no_grad():
+            run()
+    finally:
+        del swap.forward
+    return caught
+
+
+def kernel_ms(fast, region, graphs, run, rounds=30):
+    """What the kernel of a region takes for all calls of a pass, by calls one after the other with nothing between them, with tensors
+    that run(), a pass of the patched model, has; None: it is not in the model. graphs: without the time of the host, as in a CUDA graph."""
     swap = next((s for s in fast._swaps if s.region["name"] == region["name"]), None)
-    if swap is None:
+    tensors = call_of(swap, run) if swap else []
+    if not tensors:
         return None
-    tensors, on_gpu = list(fast.example(region).values()), region["device"] == "cuda"
+    on_gpu = region["device"] == "cuda"
     many = 20 if on_gpu else 1
 
     def work():
@@ -218,7 +238,9 @@ def proof(seconds, say, by_region=True, every=False):
     right = count > 0 and all(e["patched"]["rms"] <= max(MOST_ERROR * e["baseline"]["rms"], ERROR_FLOOR) for e in (error, final))
     report, kernel_calls = fast.report(), sum(w.get("kernel", 0) for w in fast.counters().values())
     say("the kernels by themselves")
-    kernels = {r["name"]: kernel_ms(fast, r, "graphs" in mine or "autotune" in mine) for r in facts["regions"]}
+    args, kwargs = drawn(function, fresh())
+    kernels = {r["name"]: kernel_ms(fast, r, "graphs" in mine or "autotune" in mine, lambda: patched(*args, **kwargs))
+               for r in facts["regions"]}
     predicted, by_itself = predictions(facts, kernels, medians, best, mine)
     regions = {}
     for region in facts["regions"]:

@@ -393,9 +393,10 @@ class Packages(Models):
     def test_the_time_of_a_kernel_is_that_of_all_its_calls(self):
         self.fast.enable(self.model)
         region = self.fast.facts()["regions"][0]
-        one = fast_verify.kernel_ms(self.fast, {**region, "calls": 1}, False)
-        self.assertGreater(fast_verify.kernel_ms(self.fast, {**region, "calls": 1000}, False), 10.0 * one)
-        self.assertIsNone(fast_verify.kernel_ms(self.fast, {**region, "name": "norm"}, False))
+        one = fast_verify.kernel_ms(self.fast, {**region, "calls": 1}, False, self.run_model)
+        self.assertGreater(fast_verify.kernel_ms(self.fast, {**region, "calls": 1000}, False, self.run_model), 10.0 * one)
+        self.assertIsNone(fast_verify.kernel_ms(self.fast, {**region, "name": "norm"}, False, self.run_model))
+        self.assertIsNone(fast_verify.kernel_ms(self.fast, region, False, lambda: self.run_model(self.tokens[:2])))  # other sizes
 
     def test_of_regions_that_overlap_the_one_that_gains_more_is_put_in(self):
         profile = {"regions": [{"name": "block", "paths": ["a", "b"], "ms": 10.0, "alone_ms": 10.0}, {"name": "mlp", "paths": ["a.mlp"], "ms": 8.0, "alone_ms": 8.0},
