@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(what_goes_into_json_comes_out_again) {
                          "GFLOPS",
                          {{"eigen", 1.3}},
                          3});
-  e.coverage = Coverage{12, 11, 2, 40, {{"D=256", "variant.cpp", 959, 975, 1, false}}, {"why"}};
+  e.coverage = Coverage{12, 11, 2, 40, {{"D=256", "variant.cpp", 959, 975, 1}}, {"why"}};
   const nlohmann::json j = e;
   BOOST_TEST(j.at("verdict") == "measured");
   BOOST_TEST(j.at("stage") == "measure");
