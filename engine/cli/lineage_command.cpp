@@ -37,7 +37,8 @@ std::string line_of(const LineageTree& tree, IndividualId id, IndividualId paren
 // Not recursive: a chain may be as long as the run.
 void print(const LineageTree& tree, IndividualId root, const std::set<IndividualId>& promoted,
            Standings& standings, const Output& output) {
-  constexpr std::size_t widest = 240;  // indented no further
+  const std::size_t columns = columns_of(output.text());
+  const std::size_t widest = columns == std::string::npos ? 240 : columns / 3;  // indented no further
   struct Due {
     IndividualId id, parent;
     std::string indent;

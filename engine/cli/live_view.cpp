@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "engine/cli/output.hpp"
+#include "engine/cli/record_views.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
@@ -41,14 +42,15 @@ std::string joined(const std::vector<std::string>& parts) {
   return text;
 }
 
-std::string rejected_words(const std::map<Stage, std::int64_t>& rejected) {
-  std::int64_t all = 0;
-  std::string stages;
-  for (const auto& [stage, count] : rejected) {
-    all += count;
-    stages += fmt::format("{}{} {}", stages.empty() ? "" : ", ", name_of(stage), count);
-  }
-  return all == 0 ? "" : fmt::format("{} rejected ({})", all, stages);
+// The workers' devices, or else those that the record names.
+void add_devices(LiveView& view, const std::vector<WorkersOf>& workers, const std::vector<std::string>& named) {
+  std::map<std::string, int> devices;
+  for (const WorkersOf& pool : workers)
+    if (pool.measures) devices[pool.device] += pool.workers;
+  if (devices.empty())
+    for (const std::string& device : named) ++devices[device];
+  for (const auto& [device, count] : devices)
+    view.lines.emplace_back("device", (count > 1 ? fmt::format("{} x ", count) : "") + plain_line(device, 200));
 }
 
 std::string in_ascii(const std::string& text) {
@@ -122,7 +124,8 @@ LiveView live_view_of(const Progress& p, const BestsSoFar& bests) {
             p.promoted_s > 0 ? ", " + duration(std::max(0.0, p.elapsed_s - p.promoted_s)) + " ago" : ""));
   add("evaluated", joined({fmt::format("{}", p.evaluations),
                            p.evaluations_per_hour > 0 ? fmt::format("{:.0f}/h", p.evaluations_per_hour) : "",
-                           fmt::format("{} measured", p.measured), rejected_words(p.rejected)}));
+                           fmt::format("{} measured", p.measured),
+                           p.rejected.empty() ? "" : rejected_text(p.rejected)}));
   std::vector<std::string> now;
   std::array<int, 4> count{};
   for (const InFlight& each : p.in_flight) {
@@ -134,31 +137,32 @@ LiveView live_view_of(const Progress& p, const BestsSoFar& bests) {
   for (std::size_t i = count.size(); i-- > 0;)
     if (count.at(i) > 0) now.push_back(fmt::format("{} {}", count.at(i), names.at(i)));
   if (p.challengers > 0)
-    now.push_back(fmt::format("{} challenger{} waiting", p.challengers, p.challengers == 1 ? "" : "s"));
+    now.push_back(counted(p.challengers, "challenger") + " waiting");
   add("now", now.empty() ? "nothing in flight" : joined(now));
   if (!p.step.empty()) add("step", plain_line(p.step, 200));
   if (p.questions) {
     const QuestionsOut& q = *p.questions;
     add("models",
-        joined({fmt::format("{} question{} open", q.open, q.open == 1 ? "" : "s"),
+        joined({counted(q.open, "question") + " open",
                 q.calls > 0 ? fmt::format("{} in flight", q.calls) : "",
-                q.tools > 0 ? fmt::format("{} tool{} running", q.tools, q.tools == 1 ? "" : "s") : "",
+                q.tools > 0 ? counted(q.tools, "tool") + " running" : "",
                 q.usd > 0 ? fmt::format("{:.2f} USD", q.usd) : "",
                 q.paused.empty() ? "" : "paused: " + plain_line(q.paused, 100)}));
   }
   if (!p.waiting.empty()) add("waits", plain_line(p.waiting, 200));
-  if (!p.closing.empty()) add("ending", plain_line(p.closing, 200));
-  add("device", duration(p.device_s) + " of checks and measurements");
+  if (!p.closing.empty()) add("state", ending_text(p.closing, p.closing_left_s));
+  add_devices(view, p.workers, {});
+  if (p.device_limit_s <= 0) add("device time", duration(p.device_s) + " of checks and measurements");
   if (p.wall_limit_s > 0)
     view.budgets.push_back(
-        {"time", duration(p.elapsed_s) + " of " + duration(p.wall_limit_s), p.elapsed_s / p.wall_limit_s});
+        {name_of_budget("wall"), duration(p.elapsed_s) + " of " + duration(p.wall_limit_s), p.elapsed_s / p.wall_limit_s});
   if (p.evaluation_limit > 0)
     view.budgets.push_back({"evaluations", fmt::format("{} of {}", p.evaluations, p.evaluation_limit),
                             static_cast<double>(p.evaluations) / static_cast<double>(p.evaluation_limit)});
   if (p.device_limit_s > 0)
-    view.budgets.push_back({"device", duration(p.device_s) + " of " + duration(p.device_limit_s),
+    view.budgets.push_back({name_of_budget("device_hours"), duration(p.device_s) + " of " + duration(p.device_limit_s),
                             p.device_s / p.device_limit_s});
-  if (view.budgets.empty()) add("time", duration(p.elapsed_s) + ", no limit");
+  if (view.budgets.empty()) add("search time", duration(p.elapsed_s) + ", no limit");
   if (p.seconds_left > 0) add("left", "about " + duration(p.seconds_left));
   return view;
 }
@@ -186,42 +190,30 @@ LiveView live_view_of(const Summary& s, const BestsSoFar& bests) {
               s.elapsed_s > 0
                   ? fmt::format("{:.0f}/h", 3600.0 * static_cast<double>(s.evaluations) / s.elapsed_s)
                   : "",
-              fmt::format("{} measured", s.measured), rejected_words(s.rejected)}));
-  add("now", joined({s.in_flight > 0 ? fmt::format("{} in flight", s.in_flight) : "nothing in flight",
-                     s.duel ? fmt::format("duel of #{} with #{}", s.duel->challenger, s.duel->incumbent) : "",
-                     s.challengers > 0 ? fmt::format("{} challenger{} waiting", s.challengers,
-                                                     s.challengers == 1 ? "" : "s")
-                                       : ""}));
+              fmt::format("{} measured", s.measured), s.rejected.empty() ? "" : rejected_text(s.rejected)}));
+  if (s.started_at) add("began", times_of(s).front().second);
+  const std::string now =
+      joined({s.in_flight > 0 ? fmt::format("{} in flight", s.in_flight) : "",
+              s.duel ? fmt::format("duel of #{} with #{}", s.duel->challenger, s.duel->incumbent) : "",
+              s.challengers > 0 ? counted(s.challengers, "challenger") + " waiting" : ""});
+  if (!now.empty() || s.step.empty()) add("now", now.empty() ? "nothing in flight" : now);
   if (!s.step.empty()) add("step", plain_line(s.step, 200));
-  add("gate", fmt::format("{} duel{}, {} promotion{}", s.duels, s.duels == 1 ? "" : "s", s.promotions,
-                          s.promotions == 1 ? "" : "s"));
+  add("gate", counted(s.duels, "duel") + ", " + counted(s.promotions, "promotion"));
   if (s.waiting) add("waits", plain_line(s.waiting->why, 200));
-  if (s.ending) add("ending", plain_line(s.ending->why, 200));
+  if (s.ending) add("state", ending_text(s.ending->why, s.ending->left_s));
   for (const auto& [name, model] : s.models.items())
     add("model", fmt::format("{}: {} calls, {} in flight, {:.2f} USD", plain_line(name, 40),
                              model.value("calls", std::int64_t{0}), model.value("in_flight", 0),
                              model.value("usd", 0.0)));
-  std::map<std::string, int> devices;
-  for (const std::string& device : s.devices) ++devices[device];
-  for (const auto& [device, count] : devices)
-    add("device", (count > 1 ? fmt::format("{} x ", count) : "") + plain_line(device, 200));
-  if (s.workers.size() > 1)
-    for (const WorkersOf& pool : s.workers)
-      add("workers", fmt::format("{} on {}", pool.workers, pool.device));
+  add_devices(view, s.workers, s.devices);
   if (!s.lost.empty()) add("incomplete", plain_line(s.lost, 200));
   for (const auto& [kind, use] : s.budget) {
     if (!use.limit || *use.limit <= 0.0) continue;
-    const auto amount = [&, &name = kind](double v) {
-      if (name == "device_hours") return duration(3600.0 * v);
-      return name == "wall" || name == "plateau" ? duration(v)
-                                                 : fmt::format("{:.{}f}", v, name == "usd" ? 2 : 0);
-    };
-    view.budgets.push_back({kind == "wall"           ? "time"
-                            : kind == "device_hours" ? "device"
-                                                     : kind,
-                            amount(use.used) + " of " + amount(*use.limit), use.used / *use.limit});
+    view.budgets.push_back({name_of_budget(kind),
+                            amount_text(kind, use.used) + " of " + amount_text(kind, *use.limit),
+                            use.used / *use.limit});
   }
-  if (view.budgets.empty()) add("time", duration(s.elapsed_s) + ", no limit");
+  if (view.budgets.empty()) add("search time", duration(s.elapsed_s) + ", no limit");
   return view;
 }
 

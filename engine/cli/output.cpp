@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "evaluators/system/json_text.hpp"
@@ -39,6 +40,11 @@ std::size_t terminal_rows() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : kUsual;
 }
 
+bool redraws(std::FILE* file) {
+  const char* const kind = std::getenv("TERM");
+  return ::isatty(::fileno(file)) == 1 && kind && *kind && std::string_view(kind) != "dumb";
+}
+
 void Output::facts(const nlohmann::json& value) const {
   if (json_) write(stdout, json_text(value, 2) + "\n");
 }
@@ -66,6 +72,16 @@ std::size_t byte_after(std::string_view text, std::size_t columns) {
   return at;
 }
 
+std::vector<std::string> lines_in(std::string_view text) {  // without a last one that is empty
+  std::vector<std::string> lines;
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t end = std::min(text.find('\n', from), text.size());
+    lines.emplace_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return lines;
+}
+
 // Below the words of "  key      words".
 std::string below(std::string_view line) {
   constexpr std::size_t kMost = 20;
@@ -73,6 +89,15 @@ std::string below(std::string_view line) {
   const std::size_t gap = line.find("  ", begin);
   const std::size_t words = gap == std::string_view::npos ? gap : line.find_first_not_of(' ', gap);
   return std::string(words < kMost ? words : std::min(begin + 2, kMost), ' ');
+}
+
+// Lines that are too long, broken at spaces.
+std::string broken(const std::string& text, std::size_t columns) {
+  if (columns == std::string::npos) return text;
+  std::string result;
+  for (const std::string& line : lines_in(text)) result += wrapped(line, columns, below(line)) + "\n";
+  if (!text.ends_with('\n') && !result.empty()) result.pop_back();
+  return result;
 }
 
 }  // namespace
@@ -88,9 +113,13 @@ std::string between_words(const std::string& text, std::size_t columns) {
 std::string wrapped(std::string_view text, std::size_t columns, const std::string& hang) {
   std::string result;
   for (bool first = true; first || !text.empty(); first = false) {
-    if (!first) result += "\n" + hang;
-    const std::size_t room =
-        std::max<std::size_t>(10, columns - (first ? 0 : std::min(columns, columns_of(hang))));
+    std::size_t room = std::max<std::size_t>(1, columns);
+    if (!first) {
+      const std::size_t word = columns_of(text.substr(0, text.find(' ')));
+      const std::size_t left = columns > word ? std::max<std::size_t>(2, columns - word) : hang.size();
+      result += "\n" + hang.substr(0, left);
+      room = std::max<std::size_t>(1, columns - std::min({columns, columns_of(hang), left}));
+    }
     if (columns_of(text) <= room) return result.append(text);
     const std::size_t indent = first ? std::min(text.find_first_not_of(' '), text.size()) : 0;
     std::size_t end = text.rfind(' ', byte_after(text, room));
@@ -102,16 +131,29 @@ std::string wrapped(std::string_view text, std::size_t columns, const std::strin
   return result;
 }
 
-void Output::line(const std::string& words) const {
-  const std::string shown = utf8_text(words);
-  const std::size_t columns = columns_of(text());
-  if (columns == std::string::npos) return write(text(), shown + "\n");
-  for (std::size_t from = 0; from <= shown.size();) {
-    const std::size_t end = std::min(shown.find('\n', from), shown.size());
-    const std::string one = shown.substr(from, end - from);
-    write(text(), wrapped(one, columns, below(one)) + "\n");
-    from = end + 1;
+std::string source_lines(std::string_view source, std::size_t columns) {
+  constexpr std::string_view mark = " \\";
+  if (columns == std::string::npos) return std::string(source);
+  std::string result;
+  for (const std::string& line : lines_in(source)) {
+    const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
+    const std::string hang = "\n" + line.substr(0, begin) + "    ";
+    std::string_view text = line;
+    for (bool first = true; columns_of(text) > columns - (first ? 0 : columns_of(hang) - 1); first = false) {
+      const std::size_t room = columns - std::min(columns, mark.size() + (first ? 0 : columns_of(hang) - 1));
+      const std::size_t end = text.rfind(' ', byte_after(text, room));
+      if (end == std::string_view::npos || end <= (first ? begin : 0)) break;  // one long word
+      result.append(text.substr(0, end)).append(mark).append(hang);
+      text.remove_prefix(std::min(text.find_first_not_of(' ', end), text.size()));
+    }
+    result.append(text) += '\n';
   }
+  return result;
+}
+
+void Output::line(const std::string& words) const {
+  const std::string shown = utf8_text(words) + "\n";
+  write(text(), broken(shown, columns_of(text())));
 }
 
 void Output::line(const std::string& words, const std::string& hang) const {
@@ -120,71 +162,110 @@ void Output::line(const std::string& words, const std::string& hang) const {
   write(text(), (columns == std::string::npos ? shown : wrapped(shown, columns, hang)) + "\n");
 }
 
-std::string Table::text(const std::string& indent, std::size_t columns) const {
-  constexpr std::size_t kGap = 2, kNarrow = 12;  // a column of words gets no narrower
-  std::vector<std::size_t> widths;
-  std::vector<bool> right;
-  for (std::size_t r = 0; r < rows_.size(); ++r)
-    for (std::size_t c = 0; c < rows_[r].size(); ++c) {
-      if (widths.size() <= c) {
-        widths.push_back(0);
-        right.push_back(true);
+void tell(const std::string& words) {
+  write(stderr, broken(words, columns_of(stderr)));
+}
+
+namespace {
+
+constexpr std::size_t kGap = 2;
+
+struct Column {
+  std::size_t width = 0, longest_word = 0;
+  bool right = true;  // numbers
+};
+
+// Of the cells from `first` on.
+std::vector<Column> columns_in(const std::vector<std::vector<std::string>>& rows, std::size_t first) {
+  std::vector<Column> columns;
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    for (std::size_t c = first; c < rows[r].size(); ++c) {
+      if (columns.size() <= c - first) columns.emplace_back();
+      Column& column = columns[c - first];
+      const std::string& cell = rows[r][c];
+      column.width = std::max(column.width, columns_of(cell));
+      if (r > 0 && !cell.empty() && !numeric(cell)) column.right = false;
+      for (std::size_t at = 0; at <= cell.size();) {
+        const std::size_t end = std::min(cell.find(' ', at), cell.size());
+        column.longest_word = std::max(column.longest_word, columns_of(cell.substr(at, end - at)));
+        at = end + 1;
       }
-      widths[c] = std::max(widths[c], columns_of(rows_[r][c]));
-      if (r > 0 && !rows_[r][c].empty() && !numeric(rows_[r][c])) right[c] = false;
     }
-  std::size_t all = indent.size();
-  for (const std::size_t each : widths) all += each + kGap;
-  for (all -= widths.empty() ? 0 : kGap; columns != std::string::npos && all > columns;) {
-    std::size_t widest = widths.size();  // of those with spaces at which to break
-    for (std::size_t c = 0; c < widths.size(); ++c) {
-      const bool words = std::ranges::any_of(
-          rows_, [&](const auto& row) { return c < row.size() && row[c].find(' ') != std::string::npos; });
-      if (words && widths[c] > kNarrow && (widest == widths.size() || widths[c] > widths[widest])) widest = c;
-    }
-    if (widest == widths.size()) break;
-    --widths[widest];
-    --all;
+  return columns;
+}
+
+// Makes columns narrower, the widest ones first, until all have room. False: their longest words do not.
+bool fit(std::vector<Column>& columns, std::size_t room) {
+  constexpr std::size_t kReadable = 12;  // no narrower while others can be
+  std::size_t all = columns.empty() ? 0 : kGap * (columns.size() - 1);
+  for (const Column& column : columns) all += column.width;
+  const auto widest = [&](std::size_t least) {
+    Column* found = nullptr;
+    for (Column& column : columns)
+      if (column.width > std::max(least, column.longest_word) && (!found || column.width > found->width))
+        found = &column;
+    return found;
+  };
+  for (; all > room; --all) {
+    Column* next = widest(kReadable);
+    if (!next) next = widest(0);
+    if (!next) return false;
+    --next->width;
+  }
+  return true;
+}
+
+std::string row_text(const std::vector<std::string>& row, std::size_t first,
+                     const std::vector<Column>& columns, const std::string& indent) {
+  std::vector<std::vector<std::string>> cells;
+  std::size_t height = 1;
+  for (std::size_t c = first; c < row.size(); ++c) {
+    cells.push_back(lines_in(wrapped(row[c], columns[c - first].width, "")));
+    height = std::max(height, cells.back().size());
   }
   std::string out;
-  for (const auto& row : rows_) {
-    std::vector<std::vector<std::string>> cells;
-    std::size_t height = 1;
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      auto& lines = cells.emplace_back();
-      const std::string cell = columns_of(row[c]) > widths[c] ? wrapped(row[c], widths[c], "") : row[c];
-      for (std::size_t from = 0; from <= cell.size();) {
-        const std::size_t end = std::min(cell.find('\n', from), cell.size());
-        lines.push_back(cell.substr(from, end - from));
-        from = end + 1;
-      }
-      height = std::max(height, lines.size());
+  for (std::size_t k = 0; k < height; ++k) {
+    std::string line = indent;
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      const std::string cell = k < cells[c].size() ? cells[c][k] : "";
+      const std::string gap(columns[c].width - std::min(columns[c].width, columns_of(cell)), ' ');
+      line += (c ? std::string(kGap, ' ') : "") + (columns[c].right ? gap + cell : cell + gap);
     }
-    for (std::size_t k = 0; k < height; ++k) {
-      std::string line = indent;
-      for (std::size_t c = 0; c < cells.size(); ++c) {
-        const std::string cell = k < cells[c].size() ? cells[c][k] : "";
-        const std::string gap(widths[c] - std::min(widths[c], columns_of(cell)), ' ');
-        line += (c ? "  " : "") + (right[c] ? gap + cell : cell + gap);
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      out += line + "\n";
-    }
+    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string Table::text(const std::string& indent, std::size_t columns) const {
+  const auto room = [&](std::size_t taken) {
+    return columns == std::string::npos ? columns : columns - std::min(columns, taken);
+  };
+  std::vector<Column> whole = columns_in(rows_, 0);
+  std::string out;
+  if (fit(whole, room(indent.size())) || whole.size() < 2) {
+    for (const auto& row : rows_) out += row_text(row, 0, whole, indent);
+    return out;
+  }
+  const std::string below = indent + std::string(kGap, ' ');
+  std::vector<Column> others = columns_in(rows_, 1);
+  if (fit(others, room(below.size()))) {
+    for (const auto& row : rows_) out += indent + row.front() + "\n" + row_text(row, 1, others, below);
+    return out;
+  }
+  for (std::size_t r = 1; r < rows_.size(); ++r) {
+    std::string cells;
+    for (std::size_t c = 1; c < rows_[r].size(); ++c)
+      if (!rows_[r][c].empty())
+        cells += fmt::format("{}{}: {}", cells.empty() ? "" : ", ", rows_[0][c], rows_[r][c]);
+    out += indent + rows_[r].front() + "\n" + wrapped(below + cells, columns, below) + "\n";
   }
   return out;
 }
 
 std::string short_id(const std::string& id) {
   return id.substr(0, 12);
-}
-
-std::string duration(double seconds) {
-  if (!std::isfinite(seconds)) return "unknown";
-  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
-  const auto whole = static_cast<long long>(std::llround(seconds));
-  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
-  if (whole < 86400) return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
-  return fmt::format("{} d {:02} h", whole / 86400, whole / 3600 % 24);
 }
 
 std::string time_of(double us) {

@@ -11,26 +11,32 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/config/duration.hpp"  // IWYU pragma: export
+
 namespace cultivar {
 
-// For people, on stderr. Write errors are ignored: a closed terminal must not stop a search.
+// For people, on stderr; on a terminal, lines that are too long are broken at spaces. Write errors are
+// ignored: a closed terminal must not stop a search.
+void tell(const std::string&);
 template <class... Args>
 void notify(fmt::format_string<Args...> form, Args&&... args) {
-  const std::string text = fmt::format(form, std::forward<Args>(args)...);
-  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+  tell(fmt::format(form, std::forward<Args>(args)...));
 }
 
 // Of the terminal to which notify() writes; 80 if it does not say.
 std::size_t terminal_width();
 std::size_t terminal_rows();  // the same; 24
+bool redraws(std::FILE*);     // a terminal on which the cursor can be moved, unlike one with TERM=dumb
 
 // Display columns: the characters of a text.
 std::size_t columns_of(std::string_view);
 // At most this many columns; what is left out, from a space on, is marked.
 std::string between_words(const std::string&, std::size_t columns);
 // Lines of at most this many columns, broken at spaces; those that continue a line begin with `hang`. A word
-// that is longer stays whole.
+// that is longer stays whole, and begins further to the left if it has room there.
 std::string wrapped(std::string_view text, std::size_t columns, const std::string& hang);
+// The lines of a source; longer ones are broken at spaces, with a backslash at the break.
+std::string source_lines(std::string_view source, std::size_t columns);
 // Of the terminal that the file is; npos: it is none, and lines are as long as they are.
 std::size_t columns_of(std::FILE*);
 
@@ -55,7 +61,9 @@ class Table {
   explicit Table(std::vector<std::string> heads) : rows_{std::move(heads)} {}
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.size() == 1; }
-  // Columns of words are broken into several lines where the table would be wider than `columns`.
+  // Where the table would be wider than `columns`, cells are broken at spaces; if that is not enough, the
+  // first cell of each row gets a line of its own, or at last each cell stands behind its head. Words stay
+  // whole.
   std::string text(const std::string& indent = "", std::size_t columns = columns_of(stdout)) const;
 
  private:
@@ -64,7 +72,6 @@ class Table {
 
 // A short form of an id, for people to type: its first 12 characters.
 std::string short_id(const std::string& id);
-std::string duration(double seconds);      // "2 h 05 min", "3 min 10 s", "12.3 s"
 std::string time_of(double microseconds);  // "12.3 us", "4.56 ms"
 std::string bytes_of(double bytes);        // "32 KiB"
 // "1.53x", with more decimals near 1.

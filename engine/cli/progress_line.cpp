@@ -2,7 +2,6 @@
 #include "engine/cli/progress_line.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "engine/cli/output.hpp"
+#include "engine/cli/record_views.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/plain_text.hpp"
 
@@ -71,13 +71,7 @@ std::vector<ProgressField> fields_of(const Progress& p) {
     add(0, best + ")");
   add(3, fmt::format("{} evaluated", p.evaluations) +
              (p.evaluations_per_hour > 0 ? fmt::format(", {:.0f}/h", p.evaluations_per_hour) : ""));
-  std::int64_t rejected = 0;
-  std::string stages;
-  for (const auto& [stage, count] : p.rejected) {
-    rejected += count;
-    stages += fmt::format("{}{} {}", stages.empty() ? "" : ", ", name_of(stage), count);
-  }
-  if (rejected > 0) add(6, fmt::format("rejected {} ({})", rejected, stages));
+  if (!p.rejected.empty()) add(6, rejected_text(p.rejected));
   add(5, fmt::format("{} in flight", p.in_flight.size()));
   for (const InFlight& each : p.in_flight) {  // these delay all other progress
     const std::string note = each.note.empty() ? "" : ": " + plain_line(each.note, 100);
@@ -101,7 +95,7 @@ std::vector<ProgressField> fields_of(const Progress& p) {
   if (p.most_last_comparisons > 0)
     add(2, fmt::format("{} of the last {} comparisons, {} challenger{} waiting", p.last_comparisons,
                        p.most_last_comparisons, p.challengers, p.challengers == 1 ? "" : "s"));
-  if (!p.closing.empty()) fields.push_back({"ending: " + p.closing, 0, "ending"});
+  if (!p.closing.empty()) fields.push_back({ending_text(p.closing, p.closing_left_s), 0, "ending"});
   if (!p.waiting.empty()) add(1, p.waiting);
   std::string used = p.wall_limit_s > 0
                          ? fmt::format("{} of {}", duration(p.elapsed_s), duration(p.wall_limit_s))
@@ -147,14 +141,13 @@ std::string words_of(const Progress& progress) {
 }
 
 ProgressLine::ProgressLine(bool verbose)
-    : fields_(fields_of), verbose_(verbose), terminal_(::isatty(STDERR_FILENO) == 1), utf8_(speaks_utf8()) {
+    : fields_(fields_of), verbose_(verbose), terminal_(redraws(stderr)), utf8_(speaks_utf8()) {
   constexpr std::size_t kLeastRows = 16;
-  const char* const kind = std::getenv("TERM");
-  several_ = terminal_ && kind && std::string_view(kind) != "dumb" && terminal_rows() >= kLeastRows;
+  several_ = terminal_ && terminal_rows() >= kLeastRows;
 }
 
 ProgressLine::ProgressLine(bool verbose, Fields fields)
-    : fields_(std::move(fields)), verbose_(verbose), terminal_(::isatty(STDERR_FILENO) == 1) {}
+    : fields_(std::move(fields)), verbose_(verbose), terminal_(redraws(stderr)) {}
 
 ProgressLine::~ProgressLine() {
   clear();
@@ -165,10 +158,12 @@ SearchCallbacks ProgressLine::callbacks() {
 }
 
 void ProgressLine::clear() {
-  if (drawn_ == 0) return;
+  if (drawn_.empty()) return;
+  std::size_t rows = 0;  // a terminal that was made narrower has broken the lines
+  for (const std::size_t columns : drawn_) rows += std::max<std::size_t>(1, (columns - 1) / terminal_width() + 1);
   std::string back = "\r";
-  for (; drawn_ > 1; --drawn_) back += "\033[A";
-  drawn_ = 0;
+  for (; rows > 1; --rows) back += "\033[A";
+  drawn_.clear();
   std::fputs((back + "\033[J").c_str(), stderr);
 }
 
@@ -189,9 +184,11 @@ void ProgressLine::show(const Progress& progress) {
     lines = {line_of(fields_(progress), terminal_width() - 1)};
   }
   clear();
-  for (std::size_t i = 0; i < lines.size(); ++i) notify("{}{}", i ? "\n" : "", utf8_text(lines[i]));
+  for (const std::string& line : lines) {
+    std::fputs(((drawn_.empty() ? "" : "\n") + utf8_text(line)).c_str(), stderr);
+    drawn_.push_back(std::max<std::size_t>(1, columns_of(line)));
+  }
   std::fflush(stderr);
-  drawn_ = lines.size();
 }
 
 void ProgressLine::show(const Event& event) {

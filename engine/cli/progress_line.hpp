@@ -44,7 +44,7 @@ class ProgressLine {
 
   Fields fields_;
   bool verbose_, terminal_, several_ = false, utf8_ = false;
-  std::size_t drawn_ = 0;  // lines
+  std::vector<std::size_t> drawn_;  // the columns of each line
   double next_s_ = 0.0;
   BestsSoFar bests_;
 };

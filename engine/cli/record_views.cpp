@@ -4,6 +4,7 @@
 #include <set>
 
 #include "engine/cli/trouble.hpp"
+#include "evaluators/system/clock.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
@@ -18,13 +19,9 @@ Record open_run(const InstallationPaths& installation, const std::string& run) {
   return record;
 }
 
-namespace {
-
 std::string counted(std::int64_t number, const std::string& what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
-
-}  // namespace
 
 std::string evaluation_table(const Evaluation& evaluation, const std::string& indent) {
   std::set<std::string> contenders;
@@ -133,17 +130,46 @@ std::string text_of(const Outstanding& next) {
 }
 
 std::string judged_text(const Summary& s) {
-  std::string rejected;
-  std::int64_t refused = 0;
-  for (const auto& [stage, count] : s.rejected) {
-    rejected += fmt::format("{}{} {}", rejected.empty() ? "" : ", ", name_of(stage), count);
-    refused += count;
-  }
-  return fmt::format("{}: {} measured, {} rejected{}{}", s.evaluations, s.measured, refused,
-                     rejected.empty() ? "" : " (" + rejected + ")",
+  return fmt::format("{}: {} measured, {}{}", s.evaluations, s.measured, rejected_text(s.rejected),
                      s.in_flight == 0 ? ""
                      : s.alive()      ? fmt::format("; {} more in flight", s.in_flight)
                                       : fmt::format("; {} pending until the search is resumed", s.in_flight));
+}
+
+std::string rejected_text(const std::map<Stage, std::int64_t>& rejected) {
+  std::int64_t all = 0;
+  std::string stages;
+  for (const auto& [stage, count] : rejected) {
+    all += count;
+    stages += fmt::format("{}{} {}", stages.empty() ? "" : ", ", name_of(stage), count);
+  }
+  return fmt::format("{} rejected{}", all, stages.empty() ? "" : " (" + stages + ")");
+}
+
+std::string ending_text(const std::string& why, double left_s) {
+  return fmt::format("ending{}: {}", left_s > 0.0 ? " in " + duration(left_s) + " at most" : "",
+                     plain_line(why, 300));
+}
+
+std::string name_of_budget(const std::string& kind) {
+  return kind == "wall" ? "search time" : kind == "device_hours" ? "device time" : kind;
+}
+
+std::string amount_text(const std::string& budget, double amount) {
+  if (budget == "device_hours") return duration(3600.0 * amount);
+  if (budget == "wall" || budget == "plateau") return duration(amount);
+  return fmt::format("{:.{}f}", amount, budget == "usd" ? 2 : 0);
+}
+
+std::vector<std::pair<std::string, std::string>> times_of(const Summary& s) {
+  std::vector<std::pair<std::string, std::string>> times;
+  const auto add = [&](const char* what, const std::optional<double>& at) {
+    if (at) times.emplace_back(what, fmt::format("{}, {} ago", local_time(*at), duration(unix_now() - *at)));
+  };
+  add("began", s.started_at);
+  if (s.best) add("best found", s.best->found_at);
+  add("ended", s.ended_at);
+  return times;
 }
 
 void print_summary(const Summary& s, const Output& output) {
@@ -156,11 +182,10 @@ void print_summary(const Summary& s, const Output& output) {
   if (!s.lost.empty()) output.line("  incomplete  " + s.lost);
   output.line("  best        " + (s.best ? text_of(*s.best) : "none yet"));
   if (s.outstanding) output.line("  next        " + text_of(*s.outstanding));
+  for (const auto& [what, when] : times_of(s)) output.line(fmt::format("  {:<11} {}", what, when));
   output.line("  evaluated   " + judged_text(s));
   if (!s.step.empty()) output.line("  step        " + plain_line(s.step, 300));
-  if (s.ending)
-    output.line(fmt::format("  ending      {}; work in progress may take another {}",
-                            plain_line(s.ending->why, 300), duration(s.ending->left_s)));
+  if (s.ending) output.line("  state       " + ending_text(s.ending->why, s.ending->left_s));
   if (s.waiting)
     output.line(fmt::format(
         "  no worker   waiting since {}, {}: {}", duration(s.waiting->for_s),
@@ -183,15 +208,9 @@ void print_summary(const Summary& s, const Output& output) {
   print_supervisor(s, output);
   print_plan(s, output);
   print_models(s, output);
-  for (const auto& [kind, use] : s.budget) {
-    const auto amount = [&, &name = kind](double v) {
-      if (name == "device_hours") return duration(3600.0 * v);
-      if (name == "wall" || name == "plateau") return duration(v);
-      return fmt::format("{:.{}f}", v, name == "usd" ? 2 : 0);
-    };
-    output.line(fmt::format("  {:<11} {}{}", kind == "device_hours" ? "device time" : kind, amount(use.used),
-                            use.limit ? " of " + amount(*use.limit) : std::string(", no limit")));
-  }
+  for (const auto& [kind, use] : s.budget)
+    output.line(fmt::format("  {:<11} {}{}", name_of_budget(kind), amount_text(kind, use.used),
+                            use.limit ? " of " + amount_text(kind, *use.limit) : std::string(", no limit")));
   for (const std::string& device : s.devices) output.line("  device      " + device);
   for (const WorkersOf& pool : s.workers)
     if (s.workers.size() > 1 || pool.workers > 1)

@@ -2,7 +2,11 @@
 // How several commands show a record.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/output.hpp"
@@ -22,10 +26,17 @@ Record open_run(const InstallationPaths&, const std::string& run);
 std::string evaluation_table(const Evaluation&, const std::string& indent = "");
 // Errors against fp64 beside the permitted roundings and the contenders; empty if they were not measured.
 std::string exactness_table(const Evaluation&, const std::string& indent = "");
-// The form that `status` and `report` print.
+// The words of `status`, `report` and the progress of a search.
 std::string text_of(const Best&);
 std::string text_of(const Outstanding&);
 std::string judged_text(const Summary&);
+std::string rejected_text(const std::map<Stage, std::int64_t>&);     // "80 rejected (compile 50, smoke 30)"
+std::string ending_text(const std::string& why, double left_s);      // of a search that ends
+std::string name_of_budget(const std::string& kind);                 // "device time"
+std::string amount_text(const std::string& budget, double amount);   // "1 h 30 min", "0.25"
+std::string counted(std::int64_t number, const std::string& what);   // "1 duel", "2 duels"
+// When it began, found its best and ended: what and when, in local time.
+std::vector<std::pair<std::string, std::string>> times_of(const Summary&);
 void print_summary(const Summary&, const Output&);
 
 }  // namespace cultivar

@@ -182,9 +182,11 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
   const std::string more = twice_what_is_spent(summary, outcome.stop == Outcome::Stop::models);
   if (!record.best() && summary.measured > 0) {
     notify(
-        "The search ended ({}) with {} kernel{} measured and none confirmed in a fresh process with new "
-        "inputs: there was no time for the confirmation, or it failed; `{} lineage {}` shows which.{}\n",
-        outcome.reason, summary.measured, summary.measured == 1 ? "" : "s", called_as(), place,
+        "The search ended ({}) with {} measured and none confirmed in a fresh process with new inputs: {}.{}\n",
+        outcome.reason, counted(summary.measured, "kernel"),
+        summary.outstanding ? fmt::format("#{} waits for it, and a search that is resumed begins with it",
+                                          summary.outstanding->id)
+                            : fmt::format("`{} lineage {}` shows what failed", called_as(), place),
         more.empty() ? "" : fmt::format(" To resume:\n  {} resume {}{}", called_as(), place, more));
     return 1;
   }

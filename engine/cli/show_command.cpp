@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <ctime>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -112,12 +111,9 @@ std::string step_text(ChatRequest request, const std::optional<ChatRequest>& bef
   return same + plain_prompt(request);
 }
 
-// "16:02:11, answered after 3 min 10 s".
+// "sent at 2026-11-30 16:02:11 CET, answered after 3 min 10 s".
 std::string times_of(const ExchangeRow& row) {
-  const auto sent = static_cast<std::time_t>(row.sent_at);
-  std::tm local{};
-  ::localtime_r(&sent, &local);
-  std::string text = fmt::format("sent at {:02}:{:02}:{:02}", local.tm_hour, local.tm_min, local.tm_sec);
+  std::string text = "sent at " + local_time(row.sent_at);
   if (row.state != ExchangeRow::State::sent && row.over_at > row.sent_at)
     text += fmt::format(", {} after {}", row.state == ExchangeRow::State::arrived ? "answered" : "failed",
                         duration(row.over_at - row.sent_at));
@@ -237,7 +233,8 @@ int show_command(const Arguments& arguments) {
   }
   if (only_source && !as_json) {
     // A program reads it as it is; a terminal would obey its control characters.
-    std::fputs((::isatty(STDOUT_FILENO) == 1 ? utf8_text(source) : source).c_str(), stdout);
+    const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+    std::fputs((terminal ? source_lines(utf8_text(source), columns_of(stdout)) : source).c_str(), stdout);
     return 0;
   }
   const IndividualRow row = record.individual(id).value();
@@ -292,7 +289,8 @@ int show_command(const Arguments& arguments) {
                                 : ancestor.stage,
                             descent_of(ancestor.individual),
                             ancestor.expelled ? " (failed confirmation)" : ""));
-  output.line("\nSource\n" + source);
+  output.line("\nSource");
+  std::fputs(source_lines(utf8_text(source), columns_of(stdout)).c_str(), stdout);
   return 0;
 }
 

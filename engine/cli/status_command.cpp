@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <chrono>
+#include <cstdio>
 #include <thread>
 #include <utility>
 
@@ -23,7 +22,7 @@ void redraw_live(const Record& record, const Summary& summary, bool again) {
   for (const PromotionRow& promotion : record.promotions())
     bests.emplace_back(promotion.elapsed_s, standings.fitness(promotion.individual));
   std::string screen = again ? "\033[H" : "\033[H\033[2J";
-  for (const std::string& line : drawn(live_view_of(summary, bests), terminal_width() - 1, speaks_utf8()))
+  for (const std::string& line : drawn(live_view_of(summary, bests), columns_of(stdout) - 1, speaks_utf8()))
     screen += utf8_text(line) + "\033[K\n";
   std::fputs((screen + "\033[J").c_str(), stdout);
 }
@@ -46,7 +45,7 @@ int status_command(const Arguments& arguments) {
   const Output output(as_json);
   const Record record =
       must(Record::open(find_run(find_installation(), run)));  // the summary says what is lost
-  const bool redraw = watch && !as_json && ::isatty(STDOUT_FILENO) == 1;
+  const bool redraw = watch && !as_json && redraws(stdout);
   bool begun = false;
   for (;;) {
     const Summary summary = summary_of(record);

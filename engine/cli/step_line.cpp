@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cli/step_line.hpp"
 
-#include <unistd.h>
-
+#include <cstdio>
 #include <utility>
 
 #include "engine/cli/output.hpp"
@@ -17,7 +16,7 @@ constexpr auto kRedrawn = std::chrono::seconds(1), kTold = std::chrono::seconds(
 }  // namespace
 
 StepLine::StepLine(std::string text)
-    : terminal_(::isatty(STDERR_FILENO) == 1),
+    : terminal_(redraws(stderr)),
       text_(std::move(text)),
       watcher_([this](const std::stop_token& stop) { watch(stop); }) {
   const std::lock_guard lock(mutex_);
@@ -27,7 +26,7 @@ StepLine::StepLine(std::string text)
 StepLine::~StepLine() {
   watcher_.request_stop();
   const std::lock_guard lock(mutex_);
-  if (terminal_) notify("\r\033[K");
+  if (terminal_) std::fputs("\r\033[K", stderr);
 }
 
 void StepLine::show(std::string text) {
@@ -42,7 +41,7 @@ void StepLine::draw() {
   const std::string time = taken < 1.0 ? "" : fmt::format(" ({})", duration(taken));
   const std::size_t room = terminal_ ? terminal_width() - time.size() - 5 : kWidth;  // with the mark of a cut
   const std::string line = plain_line(text_, room) + time;
-  notify("{}{}{}", terminal_ ? "\r\033[K" : "", line, terminal_ ? "" : "\n");
+  std::fputs(((terminal_ ? "\r\033[K" : "") + line + (terminal_ ? "" : "\n")).c_str(), stderr);
   std::fflush(stderr);
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
+#include <ctime>
 
 namespace cultivar {
 
@@ -47,6 +49,26 @@ std::string duration_text(double seconds) {
   if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
   if (whole < 86400) return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);
   return fmt::format("{}d{:02}h", whole / 86400, whole % 86400 / 3600);
+}
+
+std::string duration(double seconds) {
+  if (!std::isfinite(seconds)) return "unknown";
+  if (seconds < 59.5) {
+    const double tenths = std::round(10.0 * std::max(0.0, seconds)) / 10.0;
+    return fmt::format("{} s", tenths < 10.0 ? tenths : std::round(seconds));
+  }
+  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  if (whole < 86400) return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
+  return fmt::format("{} d {} h", whole / 86400, whole / 3600 % 24);
+}
+
+std::string local_time(double at) {
+  const auto whole = static_cast<std::time_t>(at);
+  std::tm local{};
+  if (!std::isfinite(at) || ::localtime_r(&whole, &local) == nullptr) return "unknown";
+  char text[64];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S %Z", &local)};
 }
 
 }  // namespace cultivar

@@ -98,7 +98,7 @@ class PortfolioDuels {
       std::string left;
       if (ended > 0)
         left = fmt::format(", about {} left",
-                           duration_text(std::min(settings_.max_seconds - so_far,
+                           duration(std::min(settings_.max_seconds - so_far,
                                                   (so_far - before_) / static_cast<double>(ended) *
                                                       static_cast<double>(candidates.size() - ended))));
       const std::string what = fmt::format("#{} on {} (duel {} of {}{})", candidate.kernel,

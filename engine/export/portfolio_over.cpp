@@ -156,7 +156,7 @@ class PortfolioOver {
           std::min(deadline_s - elapsed(), mean_spent(known) * static_cast<double>(most - counted(known)));
       const std::string what = fmt::format(
           "{} on drawn shape {} of {}{}: {}", proving ? "proving" : "learning", counted(known) + 1, most,
-          known.empty() ? "" : fmt::format(", about {} left", duration_text(std::ceil(left))), shape->name);
+          known.empty() ? "" : fmt::format(", about {} left", duration(std::ceil(left))), shape->name);
       tell_(what);
       const auto times = measured_on(*shape, proving, what);
       if (!times) return tl::make_unexpected(times.error());

@@ -85,7 +85,7 @@ void require_larger_budgets(const Config& config, const std::vector<std::string>
       const double used = use->second.used;
       throw InputError(fmt::format(
           "--set {}: {} {} already spent; set a larger budget", text,
-          kind == "wall" || kind == "plateau" ? duration_text(std::floor(used)) : fmt::format("{:.6g}", used),
+          kind == "wall" || kind == "plateau" ? duration(std::floor(used)) : fmt::format("{:.6g}", used),
           kind == "evaluations" || kind == "tokens" || kind == "device_hours" ? "are" : "is"));
     }
 }

@@ -102,7 +102,7 @@ void HostFaults::no_worker(IndividualId id, const Error& error) {
   rest(error.text());
   recorder_.trouble(id, fmt::format("{} (the search waits and tries again, for at most {} without a result: "
                                     "evaluation.patience)",
-                                    error.text(), duration_text(patience_s_)));
+                                    error.text(), duration(patience_s_)));
 }
 
 void HostFaults::succeeded() {
@@ -131,7 +131,7 @@ std::optional<std::string> HostFaults::out_of_patience() const {
   return fmt::format(
       "no worker gave a result for {} (evaluation.patience); the last fault: {}. All results so far are "
       "recorded, and a resumed search continues with the pending kernels",
-      duration_text(recorder_.elapsed() - first_at_), last_words_);
+      duration(recorder_.elapsed() - first_at_), last_words_);
 }
 
 std::string HostFaults::why_put_off() const {
@@ -143,8 +143,8 @@ std::string HostFaults::why_put_off() const {
 std::string HostFaults::waiting_words() const {
   if (in_a_row_ == 0) return {};
   const double left = rest_until_ - recorder_.elapsed();
-  return fmt::format("no worker: waiting since {}, {}: {}", duration_text(recorder_.elapsed() - first_at_),
-                     left > 0 ? fmt::format("next try in {}", duration_text(std::ceil(left))) : "trying now",
+  return fmt::format("no worker: waiting since {}, {}: {}", duration(recorder_.elapsed() - first_at_),
+                     left > 0 ? fmt::format("next try in {}", duration(std::ceil(left))) : "trying now",
                      last_words_);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/store/summary.hpp"
 #include "evaluators/verdict/evaluation.hpp"
 #include "population/individual.hpp"
 
@@ -78,6 +79,8 @@ struct Progress {
   double seconds_left = 0.0;  // an estimate from both budgets; 0: unknown
   std::string step;           // what delays the search, as text, see WorkInProgress::step; may be empty
   std::string closing;        // why it ends when the work in progress is done; empty if it does not
+  double closing_left_s = 0.0;       // until then, at most
+  std::vector<WorkersOf> workers = {};  // those that measure first
   std::string waiting;        // for a usable worker, as text; empty if it does not wait
 };
 

@@ -93,7 +93,7 @@ void SearchLoop::tell_of_stops() {
     recorder_.tell(
         step, "suspended", 0,
         fmt::format("for {} until now, which counts for no deadline and no budget; the search goes on",
-                    duration_text(stopped)));
+                    duration(stopped)));
   });
 }
 
@@ -396,7 +396,7 @@ void SearchLoop::watch_budgets() {
       close(spent->stop, spent->reason, spent->limit_s);
     else if (budget.plateau_s > 0 && now - promoted_s_ >= budget.plateau_s)
       close(Outcome::Stop::plateau,
-            fmt::format("no kernel was promoted for {} of search time; {}", duration_text(budget.plateau_s),
+            fmt::format("no kernel was promoted for {} of search time; {}", duration(budget.plateau_s),
                         tried()),
             budget.plateau_s);
   }
@@ -510,7 +510,11 @@ void SearchLoop::show_progress() {
         p.evaluations_per_hour * 3600.0;
     p.seconds_left = p.wall_limit_s > 0 ? std::min(p.seconds_left, by_count) : by_count;
   }
-  if (phase_ == Phase::closing) p.closing = outcome_->reason;
+  if (phase_ == Phase::closing) {
+    p.closing = outcome_->reason;
+    p.closing_left_s = std::max(0.0, grace_left());
+  }
+  p.workers = parts_.evaluator.pools();
   p.waiting = faults_.waiting_words();
   if (const int starting = pipeline_.starting_workers(); starting > 0 && p.waiting.empty())
     p.waiting = starting_words(starting);

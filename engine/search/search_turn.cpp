@@ -35,7 +35,7 @@ void SearchLoop::watch_turn() {
       return close(Outcome::Stop::turn,
                    parts_.turn_ends && *parts_.turn_ends
                        ? "another search goes on"
-                       : fmt::format("its turn of {} is over", duration_text(parts_.turn_s)),
+                       : fmt::format("its turn of {} is over", duration(parts_.turn_s)),
                    parts_.turn_s);
     if (breeding_.incumbent() == 0 && questions_.letters_out() > 0) {
       // What waits for the device is done in a later turn.

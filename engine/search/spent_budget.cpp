@@ -12,7 +12,7 @@ namespace cultivar {
 std::optional<SpentBudget> spent_budget(const Budget& budget, double elapsed_s, double device_s) {
   if (budget.wall_s > 0 && elapsed_s >= budget.wall_s)
     return SpentBudget{Outcome::Stop::wall,
-                       fmt::format("the wall-clock budget of {} is exhausted", duration_text(budget.wall_s)),
+                       fmt::format("the wall-clock budget of {} is exhausted", duration(budget.wall_s)),
                        budget.wall_s};
   if (budget.device_s > 0 && device_s >= budget.device_s)
     return SpentBudget{

@@ -60,7 +60,7 @@ std::string reason_of(const Intervention& i) {
     case Trigger::evaluations:
       return fmt::format("no promotion during {:.0f} evaluations", i.seen);
     case Trigger::device_time:
-      return fmt::format("no promotion during {} of device time", duration_text(i.seen));
+      return fmt::format("no promotion during {} of device time", duration(i.seen));
     case Trigger::cost:
       return fmt::format("no promotion for {:.2f} USD", i.seen);
     case Trigger::failures:

@@ -3,6 +3,9 @@
 
 #include <SQLiteCpp/Database.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -37,6 +40,35 @@ std::optional<SeedRatio> ratio_to_seed(const Record& record, IndividualId id) {
   return SeedRatio{own / base, false};
 }
 
+namespace {
+
+// By the last event, or by the heartbeat of a process that was killed.
+std::optional<double> end_of(SQLite::Database& db) {
+  double last = 0.0, heartbeat = 0.0;
+  bool told = false;
+  each_row(db, "SELECT at, kind = 'stop' FROM events ORDER BY number DESC LIMIT 1", [&](SQLite::Statement& row) {
+    last = column<double>(row, 0);
+    told = column<std::int64_t>(row, 1) != 0;
+  });
+  if (const std::string text = meta(db, "heartbeat"); !told && !text.empty())
+    heartbeat = number_in(text, "heartbeat");
+  const double at = std::max(last, heartbeat);
+  return at > 0.0 ? std::optional(at) : std::nullopt;
+}
+
+// From its confirmation, without which nothing becomes the best.
+std::optional<double> confirmed_at(SQLite::Database& db, IndividualId id) {
+  std::optional<double> at;
+  each_row(db,
+           fmt::format("SELECT at FROM evaluations WHERE individual = {} AND kind = 'confirm' ORDER BY number "
+                       "DESC LIMIT 1",
+                       id),
+           [&](SQLite::Statement& row) { at = column<double>(row, 0); });
+  return at;
+}
+
+}  // namespace
+
 Summary summary_of(const Record& record) {
   SQLite::Database& db = record.database();
   const RunFolder folder(record.folder());
@@ -51,6 +83,8 @@ Summary summary_of(const Record& record) {
   s.elapsed_s = number_in(meta(db, "elapsed_s"), "elapsed_s");
   if (s.alive()) set_liveness(s, folder, meta(db, "heartbeat"));
   set_momentary(s, meta(db, "momentary"));
+  if (const std::string at = meta(db, "created_at"); !at.empty()) s.started_at = number_in(at, "created_at");
+  if (!s.alive()) s.ended_at = end_of(db);
   std::int64_t proposed = 0;
   double device_s = 0.0;
   each_row(db, "SELECT key, value FROM tallies", [&](SQLite::Statement& tally) {
@@ -120,6 +154,7 @@ Summary summary_of(const Record& record) {
     Standings standings(record);
     b.fitness = standings.fitness(*id);
     b.measured = row->individual.fitness;
+    b.found_at = confirmed_at(db, *id);
     if (const DuelResult* const duel = standings.duel(*id)) b.gain = std::expm1(duel->all.log_ratio);
     b.unit = meta(db, "unit");
     if (*id == record.first_seed()) b.ratio_to_seed = 1.0;
@@ -147,10 +182,10 @@ Summary summary_of(const Record& record) {
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, id, fitness, measured, gain, unit, ratio_to_seed, seed_beside,
-                                   ratios)
+                                   ratios, found_at)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
-CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, stop, lost, elapsed_s, evaluations,
+CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, stop, lost, elapsed_s, started_at, ended_at, evaluations,
                    measured, in_flight, submissions_waiting, duels, promotions, best, outstanding, budget,
                    questions, supervisor, plan, gate_advice, undelivered, tools, devices, process,
                    heartbeat_age_s, challengers, waiting, ending, duel, step, workers)

@@ -22,6 +22,7 @@ struct Best {
   std::optional<double> ratio_to_seed;   // its speed over that of the first seed that was measured
   bool seed_beside = false;              // that ratio was measured side by side, in its confirmation
   std::map<std::string, double> ratios;  // contender -> geometric mean, interleaved, from its confirmation
+  std::optional<double> found_at;        // when it was confirmed, in seconds since 1970
 };
 
 // The speed of an individual over that of the first seed that was measured. `beside`: from its confirmation,
@@ -80,6 +81,8 @@ struct Summary {
   std::string stop;         // its kind, of the last session: name_of(Outcome::Stop); may be empty
   std::string lost;         // see Record::lost_steps()
   double elapsed_s = 0.0;
+  // In seconds since 1970: when its first session began, and when its last one ended (not while it runs).
+  std::optional<double> started_at, ended_at;
   std::int64_t evaluations = 0, measured = 0, in_flight = 0, duels = 0, promotions = 0;
   std::map<Stage, std::int64_t> rejected;
   std::int64_t submissions_waiting = 0;  // in the inbox

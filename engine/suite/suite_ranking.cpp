@@ -94,7 +94,7 @@ std::string reached_limit(const Suite& suite, const fs::path& folder) {
   const auto used = used_in(suite, folder);
   for (const auto& [kind, most] : suite.limits)
     if (const auto own = used.find(kind); own != used.end() && own->second >= most)
-      return kind == "wall" ? fmt::format("{} of search", duration_text(most))
+      return kind == "wall" ? fmt::format("{} of search", duration(most))
                             : fmt::format("{:g} {}", most, kind);
   return {};
 }
