@@ -68,10 +68,11 @@ bool launched() {
 }
 
 void print_help(std::FILE* out) {
-  fmt::print(out,
-             "Cultivar improves compute kernels by evolutionary search: it changes, checks, times and "
-             "selects them.\n\n"
-             "Usage: cultivar COMMAND ...\n\nCommands:\n");
+  fmt::print(
+      out, "{}\n\nUsage: cultivar COMMAND ...\n\nCommands:\n",
+      wrapped("Cultivar improves compute kernels by evolutionary search: it changes, checks, times and "
+              "selects them.",
+              columns_of(out), ""));
   for (const Command& command : table) fmt::print(out, "  {:<10} {}\n", command.name, command.about);
   if (launched())
     for (const auto& [name, about] : of_the_launcher) fmt::print(out, "  {:<10} {}\n", name, about);

@@ -3,54 +3,238 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <stdexcept>
 
 #include "engine/cli/commands.hpp"
+#include "engine/cli/contender_argument.hpp"
+#include "engine/cli/installation_paths.hpp"
+#include "engine/config/duration.hpp"
+#include "engine/store/record.hpp"
+#include "engine/views/run_list.hpp"
+#include "evaluators/dtype/dtype.hpp"
+#include "evaluators/task/task.hpp"
 
 namespace cultivar {
 
 namespace {
 
-bool takes_a_run(const CommandDefinition& d) {
-  for (const CommandDefinition::Word& argument : d.arguments)
-    if (argument.name == "RUN") return true;
-  return false;
-}
+namespace fs = std::filesystem;
+using Files = Candidates::Files;
 
-// Between single quotes of a shell; `more`: characters that are escaped with a backslash, too.
-std::string quoted(const std::string& text, const std::string& more = "") {
-  std::string result;
-  for (const char c : text) {
-    if (c == '\'')
-      result += "'\\''";
-    else
-      result += more.find(c) != std::string::npos ? fmt::format("\\{}", c) : std::string(1, c);
+// What stands before the word that is completed.
+struct Typed {
+  std::map<std::string, std::string> values;  // of options and arguments, by name
+};
+
+void add_runs(Candidates& all, const std::string& behind = "") {
+  std::set<std::string> seen;
+  for (const fs::path& base : {fs::path("runs"), find_installation().root / "runs"}) {
+    std::error_code none;
+    const fs::path from = fs::canonical(base, none);
+    for (const fs::path& run : runs_below(base))
+      if (const std::string name = run.lexically_relative(from).string(); seen.insert(name).second)
+        all.words.push_back({name + behind, "run"});
   }
-  return result;
 }
 
-std::string roff(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '\\')
-      result += "\\e";
-    else if (c == '-')
-      result += "\\-";
-    else if ((c == '.' || c == '\'') && (result.empty() || result.back() == '\n'))
-      result += std::string("\\&") + c;
-    else
-      result += c;
+void add_individuals(Candidates& all, const Typed& typed) {
+  all.words.push_back({"best", "the best kernel"});
+  all.words.push_back({"seed", "the first seed"});
+  const auto run = typed.values.find("RUN");
+  if (run == typed.values.end()) return;
+  if (const auto record = Record::open(find_run(find_installation(), run->second)))
+    for (const PromotionRow& row : record->promotions())
+      all.words.push_back({std::to_string(row.individual), "the best after " + duration(row.elapsed_s)});
+}
+
+std::optional<Task> task_of(const Typed& typed) {
+  for (const char* name : {"TASK", "--task"})
+    if (const auto at = typed.values.find(name); at != typed.values.end())
+      return load_task(find_task(find_installation(), at->second));
+  return std::nullopt;
+}
+
+void add_kernels(Candidates& all, const Typed& typed) {
+  all.files = Files::any;
+  if (const auto task = task_of(typed))
+    for (const std::string& seed : sources_in(task->folder / "seeds"))
+      all.words.push_back({fs::path(seed).stem().string(), "seed"});
+  add_runs(all, ":best");
+}
+
+void add_tasks(Candidates& all) {
+  all.files = Files::folders;
+  for (const std::string& name : task_names(find_installation())) all.words.push_back({name, "task"});
+}
+
+void add_targets(Candidates& all) {
+  for (const Target target : targets()) all.words.push_back({name_of(target), target->device});
+}
+
+void add_workload_sets(Candidates& all, const Typed& typed) {
+  if (const auto task = task_of(typed))
+    for (const WorkloadSet& set : task->workload_sets) all.words.push_back({set.name, set.about});
+}
+
+void add_workloads(Candidates& all, const Typed& typed) {
+  if (const auto task = task_of(typed))
+    for (const WorkloadSet& set : task->workload_sets)
+      for (const Workload& workload : set.workloads) all.words.push_back({workload.name, set.name});
+}
+
+void add_contenders(Candidates& all, const Typed& typed) {
+  all.files = Files::any;
+  const auto task = task_of(typed);
+  if (!task) return;
+  for (const std::string& source : sources_in(task->folder / "contenders"))
+    all.words.push_back({fs::path(source).stem().string(), "contender"});
+  const auto named = typed.values.find("--target");
+  const Target target = named == typed.values.end()
+                            ? usual_target()
+                            : find_target(named->second.substr(0, named->second.find(':')));
+  if (!target) return;
+  for (const std::string& library : contender_libraries(find_installation(), *task, target))
+    all.words.push_back({library, "library"});
+}
+
+void add_configurations(Candidates& all) {
+  all.files = Files::yaml;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(find_installation().root / "configs", none))
+    if (entry.path().extension() == ".yaml")
+      all.words.push_back({entry.path().stem().string(), "installed configuration"});
+}
+
+using Source = std::function<void(Candidates&, const Typed&)>;
+
+Source words(std::vector<std::string> list) {
+  return [list = std::move(list)](Candidates& all, const Typed&) {
+    for (const std::string& word : list) all.words.push_back({word, ""});
+  };
+}
+
+Source files(Files kind) {
+  return [kind](Candidates& all, const Typed&) { all.files = kind; };
+}
+
+template <class Add>
+Source without_context(const Add& add) {
+  return [add](Candidates& all, const Typed&) { add(all); };
+}
+
+// By the name of an option or argument, which means the same in each command that has it.
+const std::map<std::string, Source>& sources() {
+  static const std::map<std::string, Source> table = [] {
+    const Source runs = [](Candidates& all, const Typed&) {
+      all.files = Files::folders;
+      add_runs(all);
+    };
+    std::vector<std::string> stages, dtypes;
+    for (const Stage stage : all_stages())
+      if (stage <= Stage::confirm && stage != Stage::gate && stage != Stage::profile)
+        stages.emplace_back(name_of(stage));
+    return std::map<std::string, Source>{{"RUN", runs},
+                                         {"--run", runs},
+                                         {"ID", add_individuals},
+                                         {"--id", add_individuals},
+                                         {"--from", add_individuals},
+                                         {"--with", add_individuals},
+                                         {"--without", add_individuals},
+                                         {"CONFIG", without_context(add_configurations)},
+                                         {"FILE", files(Files::any)},
+                                         {"suite FILE", without_context(add_configurations)},
+                                         {"TASK", without_context(add_tasks)},
+                                         {"--task", without_context(add_tasks)},
+                                         {"VARIANT", add_kernels},
+                                         {"A", add_kernels},
+                                         {"B", add_kernels},
+                                         {"--against",
+                                          [](Candidates& all, const Typed& typed) {
+                                            all.words.push_back({"parent", "the parent of RUN:ID"});
+                                            add_kernels(all, typed);
+                                          }},
+                                         {"--target", without_context(add_targets)},
+                                         {"--device", words({"cpu", "cuda"})},
+                                         {"--workloads", add_workload_sets},
+                                         {"--workload", add_workloads},
+                                         {"--contender", add_contenders},
+                                         {"--stop-after", words(stages)},
+                                         {"WHAT", words({"task", "seed"})},
+                                         {"SHELL", words({"bash", "zsh", "fish"})},
+                                         {"CAMPAIGN", files(Files::folders)},
+                                         {"FOLDER", files(Files::folders)},
+                                         {"--folder", files(Files::folders)},
+                                         {"--out", files(Files::folders)},
+                                         {"--run-dir", files(Files::folders)},
+                                         {"--kernelbench", files(Files::folders)},
+                                         {"--knowledge", files(Files::folders)},
+                                         {"--tensorboard", files(Files::folders)},
+                                         {"--log", files(Files::any)},
+                                         {"--answers", files(Files::any)},
+                                         {"--token-file", files(Files::any)},
+                                         {"--python", files(Files::any)},
+                                         {"--from-pytorch", files(Files::any)}};
+  }();
+  return table;
+}
+
+void add_values(Candidates& all, const std::string& command, const std::string& name, const Typed& typed) {
+  auto at = sources().find(command + " " + name);
+  if (at == sources().end()) at = sources().find(name);
+  if (at != sources().end()) at->second(all, typed);
+}
+
+Candidates all_for(const std::vector<std::string>& typed_words) {
+  Candidates all;
+  const std::vector<DefinedCommand> commands = defined_commands();
+  if (typed_words.size() < 2) {
+    for (const DefinedCommand& command : commands)
+      all.words.push_back({command.definition.name, command.summary});
+    return all;
   }
-  return result;
-}
-
-std::string usage_of(const CommandDefinition& d) {
-  std::string text = ".B cultivar " + roff(d.name) + "\n";
-  for (const CommandDefinition::Word& a : d.arguments)
-    text += fmt::format("{}\\fI{}\\fR{}{}\n", a.required ? "" : "[", roff(a.name), a.many ? "..." : "",
-                        a.required ? "" : "]");
-  return text + "[\\fIOPTION\\fR...]\n";
+  const auto command = std::ranges::find(commands, typed_words.front(),
+                                         [](const DefinedCommand& c) { return c.definition.name; });
+  if (command == commands.end()) return all;
+  const CommandDefinition& d = command->definition;
+  const auto option_named = [&](const std::string& name) {
+    const auto at = std::ranges::find(d.options, name, &CommandDefinition::Word::name);
+    return at == d.options.end() || !at->value ? nullptr : &*at;
+  };
+  Typed typed;
+  std::size_t position = 0;
+  const CommandDefinition::Word* pending = nullptr;  // the option whose value comes next
+  for (std::size_t i = 1; i + 1 < typed_words.size(); ++i) {
+    const std::string& word = typed_words[i];
+    if (pending)
+      typed.values[std::exchange(pending, nullptr)->name] = word;
+    else if (const std::size_t equals = word.find('='); word.starts_with("--") && equals != word.npos)
+      typed.values[word.substr(0, equals)] = word.substr(equals + 1);
+    else if (word.starts_with("-"))
+      pending = option_named(word);
+    else if (!d.arguments.empty())
+      typed.values.try_emplace(d.arguments[std::min(position++, d.arguments.size() - 1)].name, word);
+  }
+  const std::string& last = typed_words.back();
+  if (pending) {
+    add_values(all, d.name, pending->name, typed);
+  } else if (const std::size_t equals = last.find('='); last.starts_with("--") && equals != last.npos) {
+    add_values(all, d.name, last.substr(0, equals), typed);
+    all.files = Files::none;
+    for (Candidate& each : all.words) each.word = last.substr(0, equals + 1) + each.word;
+  } else if (last.starts_with("-")) {
+    all.words.push_back({"--help", "show the help"});
+    for (const CommandDefinition::Word& option : d.options) all.words.push_back({option.name, option.about});
+  } else if (position < d.arguments.size() || (!d.arguments.empty() && d.arguments.back().many)) {
+    add_values(all, d.name, d.arguments[std::min(position, d.arguments.size() - 1)].name, typed);
+  }
+  return all;
 }
 
 }  // namespace
@@ -69,139 +253,102 @@ std::vector<DefinedCommand> defined_commands() {
   return all;
 }
 
-std::string bash_completion(const std::vector<DefinedCommand>& all) {
-  std::string names, cases;
-  for (const auto& [summary, d] : all) {
-    names += (names.empty() ? "" : " ") + d.name;
-    std::string words = "--help", values;
-    for (const CommandDefinition::Word& option : d.options) {
-      words += " " + option.name;
-      if (option.value) values += (values.empty() ? "" : "|") + option.name;
-    }
-    cases += fmt::format("    {}) options='{}' values='{}' runs={} ;;\n", d.name, words, values,
-                         takes_a_run(d) ? 1 : 0);
+Candidates candidates_for(const std::vector<std::string>& words) {
+  Candidates all;
+  try {
+    all = all_for(words);
+  } catch (const std::exception&) {
+    return {};  // a shell shows no messages here
   }
-  return "# bash completion for cultivar\n"
-         "_cultivar() {\n"
-         "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options= values= runs=0\n"
-         "  COMPREPLY=()\n"
-         "  if ((COMP_CWORD == 1)); then\n"
-         "    mapfile -t COMPREPLY < <(compgen -W '" +
-         names +
-         "' -- \"$word\")\n"
-         "    return\n"
-         "  fi\n"
-         "  case ${COMP_WORDS[1]} in\n" +
-         cases +
-         "  esac\n"
-         "  [[ -n $values && \"|$values|\" == *\"|$before|\"* ]] && return  # files\n"
-         "  if [[ $word == -* ]]; then\n"
-         "    mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\")\n"
-         "  elif ((runs)); then\n"
-         "    mapfile -t COMPREPLY < <(compgen -W \"$(for run in runs/*/run.db; do [[ -e $run ]] && "
-         "run=${run#runs/} && echo "
-         "\"${run%/run.db}\"; done)\" -- \"$word\")\n"
-         "  fi\n"
-         "}\n"
-         "complete -o default -F _cultivar cultivar\n";
+  const std::string begun = words.empty() ? "" : words.back();
+  std::erase_if(all.words, [&](const Candidate& each) { return !each.word.starts_with(begun); });
+  return all;
 }
 
-std::string zsh_completion(const std::vector<DefinedCommand>& all) {
-  std::string names, cases;
-  for (const auto& [summary, d] : all) {
-    names += fmt::format("    '{}:{}'\n", d.name, quoted(summary, ":"));
-    cases += fmt::format("    {})\n      _arguments \\\n        '--help[show the help]'", d.name);
-    for (const CommandDefinition::Word& option : d.options)
-      cases += fmt::format(" \\\n        '{}{}[{}]{}'", option.many ? "*" : "", option.name,
-                           quoted(option.about, "[]:\\"), option.value ? ":value:_files" : "");
-    for (const CommandDefinition::Word& a : d.arguments)
-      cases += fmt::format(" \\\n        '{}:{}:{}'",
-                           a.many       ? "*"
-                           : a.required ? ""
-                                        : ":",
-                           quoted(a.name, ":"), a.name == "RUN" ? "_cultivar_runs" : "_files");
-    cases += "\n      ;;\n";
-  }
-  return "#compdef cultivar\n"
-         "_cultivar_runs() {\n"
-         "  local -a runs\n"
-         "  runs=(runs/*/run.db(N:h:t))\n"
-         "  _describe 'run' runs || _files -/\n"
-         "}\n"
-         "_cultivar() {\n"
-         "  local -a names\n"
-         "  names=(\n" +
-         names +
-         "  )\n"
-         "  if ((CURRENT == 2)); then\n"
-         "    _describe 'command' names\n"
-         "    return\n"
-         "  fi\n"
-         "  local name=${words[2]}\n"
-         "  shift words\n"
-         "  ((CURRENT--))\n"
-         "  case $name in\n" +
-         cases +
-         "    *) _files ;;\n"
-         "  esac\n"
-         "}\n"
-         "_cultivar \"$@\"\n";
-}
-
-std::string fish_completion(const std::vector<DefinedCommand>& all) {
-  std::string text = "# fish completion for cultivar\n";
-  for (const auto& [summary, d] : all)
-    text += fmt::format("complete -c cultivar -f -n __fish_use_subcommand -a {} -d '{}'\n", d.name,
-                        quoted(summary));
-  for (const auto& [summary, d] : all) {
-    const std::string here = fmt::format("complete -c cultivar -n '__fish_seen_subcommand_from {}'", d.name);
-    for (const CommandDefinition::Word& option : d.options)
-      text += fmt::format("{} -l {}{} -d '{}'\n", here, option.name.substr(2), option.value ? " -r" : "",
-                          quoted(option.about));
-    if (takes_a_run(d))
-      text += here +
-              " -a \"(for run in runs/*/run.db; string replace -r '^runs/(.*)/run.db$' '\\$1' \\$run; end)\" "
-              "-d run\n";
-  }
+std::string text_of(const Candidates& all) {
+  static constexpr const char* kinds[] = {"", ":files\n", ":folders\n", ":yaml\n"};
+  std::string text = kinds[static_cast<int>(all.files)];
+  for (const Candidate& each : all.words)
+    text += each.word + (each.about.empty() ? "" : "\t" + each.about.substr(0, each.about.find('\n'))) + "\n";
   return text;
 }
 
-std::string manual_of_program(const std::vector<DefinedCommand>& all) {
-  std::string text = fmt::format(
-      ".TH CULTIVAR 1 \"\" \"cultivar {}\" \"User Commands\"\n.SH NAME\ncultivar \\- evolves compute "
-      "kernels\n"
-      ".SH SYNOPSIS\n.B cultivar\n\\fICOMMAND\\fR [\\fIARGUMENT\\fR...]\n.SH DESCRIPTION\n"
-      "Improves compute kernels by evolutionary search: it changes, checks, times and selects them.\n.SH "
-      "COMMANDS\n",
-      CULTIVAR_VERSION);
-  for (const auto& [summary, d] : all)
-    text += fmt::format(".TP\n.BR cultivar\\-{} (1)\n{}\n", roff(d.name), roff(summary));
-  return text +
-         ".SH EXIT STATUS\n0 done, 1 the work failed, 2 bad usage or configuration, 3 something needed is "
-         "missing, 130 interrupted.\n"
-         ".SH EXAMPLES\ncultivar run configs/quickstart.yaml\n";
+std::string bash_completion() {
+  // COMP_WORDS is split at ':' and '=', too, so the line is split anew; what bash keeps of the present word
+  // is then left out of the answers.
+  return R"(# bash completion for cultivar
+_cultivar() {
+  local words current kept line
+  read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
+  [[ ${COMP_LINE:0:COMP_POINT} == *[[:space:]] ]] && words+=("")
+  current=${words[-1]}
+  kept=
+  [[ $current == *[:=]* ]] && kept=${current%"${current##*[:=]}"}
+  COMPREPLY=()
+  while IFS= read -r line; do
+    case $line in
+      :files) compopt -o filenames 2>/dev/null; mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$current") ;;
+      :folders) compopt -o filenames 2>/dev/null; mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -d -- "$current") ;;
+      :yaml)
+        compopt -o filenames 2>/dev/null
+        mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -X '!*.y?(a)ml' -- "$current"; compgen -d -- "$current")
+        ;;
+      *) line=${line%%$'\t'*}; COMPREPLY+=("${line#"$kept"}") ;;
+    esac
+  done < <("${words[0]/#\~/$HOME}" completion --words "${words[@]:1}" 2>/dev/null)
+}
+complete -F _cultivar cultivar
+)";
 }
 
-std::string manual_of(const DefinedCommand& command) {
-  const CommandDefinition& d = command.definition;
-  std::string text = fmt::format(
-      ".TH \"CULTIVAR\\-{}\" 1 \"\" \"cultivar {}\" \"User Commands\"\n.SH NAME\ncultivar\\-{} \\- {}\n.SH "
-      "SYNOPSIS\n{}"
-      ".SH DESCRIPTION\n{}\n",
-      roff(d.name), CULTIVAR_VERSION, roff(d.name), roff(command.summary), usage_of(d), roff(d.about));
-  if (!d.arguments.empty()) text += ".SH ARGUMENTS\n";
-  for (const CommandDefinition::Word& a : d.arguments)
-    text += fmt::format(".TP\n\\fI{}\\fR\n{}\n", roff(a.name), roff(a.about));
-  text += ".SH OPTIONS\n";
-  for (const CommandDefinition::Word& option : d.options)
-    text += fmt::format(".TP\n\\fB{}\\fR{}\n{}\n", roff(option.name), option.value ? " \\fIVALUE\\fR" : "",
-                        roff(option.about));
-  return text + ".TP\n\\fB\\-\\-help\\fR\nShow the help.\n.SH EXAMPLES\n" + roff(d.example) +
-         "\n.SH SEE ALSO\n.BR cultivar (1)\n";
+std::string zsh_completion() {
+  return R"(#compdef cultivar
+_cultivar() {
+  local -a lines names
+  local line kind=
+  lines=("${(@f)$("${words[1]/#\~/$HOME}" completion --words "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
+  for line in $lines; do
+    case $line in
+      :*) kind=$line ;;
+      *) names+=("${${line//:/\\:}/$'\t'/:}") ;;
+    esac
+  done
+  (($#names)) && _describe 'cultivar' names
+  case $kind in
+    :files) _files ;;
+    :folders) _files -/ ;;
+    :yaml) _files -g '*.(yaml|yml)' ;;
+  esac
+}
+if [ "$funcstack[1]" = "_cultivar" ]; then _cultivar "$@"; else compdef _cultivar cultivar; fi
+)";
+}
+
+std::string fish_completion() {
+  return R"(# fish completion for cultivar
+function __cultivar_words
+    set -l typed (commandline -opc)
+    set -l current (commandline -ct)
+    set -l program (string replace -r '^~' $HOME -- $typed[1])
+    for line in ($program completion --words $typed[2..-1] "$current" 2>/dev/null)
+        switch $line
+            case ':files'
+                __fish_complete_path "$current"
+            case ':folders'
+                __fish_complete_directories "$current"
+            case ':yaml'
+                __fish_complete_suffix "$current" .yaml
+            case '*'
+                echo $line
+        end
+    end
+end
+complete -c cultivar -f -a '(__cultivar_words)'
+)";
 }
 
 nlohmann::json to_json(const DefinedCommand& command) {
-  const auto words = [](const std::vector<CommandDefinition::Word>& list) {
+  const auto words_of = [](const std::vector<CommandDefinition::Word>& list) {
     nlohmann::json all = nlohmann::json::array();
     for (const CommandDefinition::Word& w : list)
       all.push_back({{"name", w.name},
@@ -212,8 +359,8 @@ nlohmann::json to_json(const DefinedCommand& command) {
     return all;
   };
   const CommandDefinition& d = command.definition;
-  return {{"name", d.name},       {"summary", command.summary},      {"about", d.about},
-          {"example", d.example}, {"arguments", words(d.arguments)}, {"options", words(d.options)}};
+  return {{"name", d.name},       {"summary", command.summary},         {"about", d.about},
+          {"example", d.example}, {"arguments", words_of(d.arguments)}, {"options", words_of(d.options)}};
 }
 
 }  // namespace cultivar

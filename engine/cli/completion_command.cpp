@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/completion.hpp"
+#include "engine/cli/manual.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/cli/trouble.hpp"
@@ -15,6 +17,10 @@ namespace cultivar {
 namespace fs = std::filesystem;
 
 int completion_command(const Arguments& arguments) {
+  if (!arguments.empty() && arguments.front() == kAskForWords) {
+    std::fputs(text_of(candidates_for({arguments.begin() + 1, arguments.end()})).c_str(), stdout);
+    return 0;
+  }
   std::string shell, out;
   bool as_json = false;
   Options options("completion",
@@ -38,9 +44,9 @@ int completion_command(const Arguments& arguments) {
       must(write_atomically(fs::absolute(fs::path(out) / file), text));
       files.push_back((fs::path(out) / file).string());
     };
-    write("bash-completion/completions/cultivar", bash_completion(all));
-    write("zsh/vendor-completions/_cultivar", zsh_completion(all));
-    write("fish/vendor_completions.d/cultivar.fish", fish_completion(all));
+    write("bash-completion/completions/cultivar", bash_completion());
+    write("zsh/vendor-completions/_cultivar", zsh_completion());
+    write("fish/vendor_completions.d/cultivar.fish", fish_completion());
     write("man/man1/cultivar.1", manual_of_program(all));
     for (const DefinedCommand& command : all)
       write("man/man1/cultivar-" + command.definition.name + ".1", manual_of(command));
@@ -58,9 +64,9 @@ int completion_command(const Arguments& arguments) {
     throw InputError(shell.empty()
                          ? std::string("name a shell, bash, zsh or fish, or a folder with --out")
                          : fmt::format("there is no completion for '{}': name bash, zsh or fish", shell));
-  const std::string text = shell == "bash"  ? bash_completion(all)
-                           : shell == "zsh" ? zsh_completion(all)
-                                            : fish_completion(all);
+  const std::string text = shell == "bash"  ? bash_completion()
+                           : shell == "zsh" ? zsh_completion()
+                                            : fish_completion();
   output.facts({{"text", text}});
   if (!as_json) std::fputs(text.c_str(), stdout);
   return 0;

@@ -10,6 +10,7 @@
 
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "evaluators/target/language.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -98,6 +99,17 @@ InstallationPaths find_installation() {
 
 std::vector<std::string> task_names(const InstallationPaths& installation) {
   return folders_with(installation.root / "configs" / "tasks", "task.yaml");
+}
+
+std::vector<std::string> sources_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, ignored)) {
+    if (language_by_extension(entry.path()) != nullptr)
+      names.push_back(fs::relative(entry.path(), folder.parent_path()).string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::optional<fs::path> known_task(const InstallationPaths& installation, const std::string& name) {

@@ -25,6 +25,8 @@ std::string called_as();
 // By a task's name or folder. find_task throws InputError with the nearest name.
 std::optional<std::filesystem::path> known_task(const InstallationPaths&, const std::string& name_or_folder);
 std::filesystem::path find_task(const InstallationPaths&, const std::string& name_or_folder);
+// The names of the sources under one of a task's folders (seeds, contenders), as commands accept them.
+std::vector<std::string> sources_in(const std::filesystem::path& folder);
 std::vector<std::string> task_names(const InstallationPaths&);
 
 // A configuration relative to the current folder, or else to the root (configs/quickstart.yaml), or by its

@@ -43,14 +43,16 @@ std::string joined(const std::vector<std::string>& parts) {
 }
 
 // The workers' devices, or else those that the record names.
-void add_devices(LiveView& view, const std::vector<WorkersOf>& workers, const std::vector<std::string>& named) {
+void add_devices(LiveView& view, const std::vector<WorkersOf>& workers,
+                 const std::vector<std::string>& named) {
   std::map<std::string, int> devices;
   for (const WorkersOf& pool : workers)
     if (pool.measures) devices[pool.device] += pool.workers;
   if (devices.empty())
     for (const std::string& device : named) ++devices[device];
   for (const auto& [device, count] : devices)
-    view.lines.emplace_back("device", (count > 1 ? fmt::format("{} x ", count) : "") + plain_line(device, 200));
+    view.lines.emplace_back("device",
+                            (count > 1 ? fmt::format("{} x ", count) : "") + plain_line(device, 200));
 }
 
 std::string in_ascii(const std::string& text) {
@@ -122,10 +124,10 @@ LiveView live_view_of(const Progress& p, const BestsSoFar& bests) {
             "{:.4g} {} (#{}{}){}", p.best_fitness, p.unit, p.best,
             p.ratio_to_seed > 0 ? fmt::format(", {} seed", ratio_of(p.ratio_to_seed)) : "",
             p.promoted_s > 0 ? ", " + duration(std::max(0.0, p.elapsed_s - p.promoted_s)) + " ago" : ""));
-  add("evaluated", joined({fmt::format("{}", p.evaluations),
-                           p.evaluations_per_hour > 0 ? fmt::format("{:.0f}/h", p.evaluations_per_hour) : "",
-                           fmt::format("{} measured", p.measured),
-                           p.rejected.empty() ? "" : rejected_text(p.rejected)}));
+  add("evaluated",
+      joined({fmt::format("{}", p.evaluations),
+              p.evaluations_per_hour > 0 ? fmt::format("{:.0f}/h", p.evaluations_per_hour) : "",
+              fmt::format("{} measured", p.measured), p.rejected.empty() ? "" : rejected_text(p.rejected)}));
   std::vector<std::string> now;
   std::array<int, 4> count{};
   for (const InFlight& each : p.in_flight) {
@@ -136,31 +138,30 @@ LiveView live_view_of(const Progress& p, const BestsSoFar& bests) {
                                                     "waiting for a device", "evaluating"};
   for (std::size_t i = count.size(); i-- > 0;)
     if (count.at(i) > 0) now.push_back(fmt::format("{} {}", count.at(i), names.at(i)));
-  if (p.challengers > 0)
-    now.push_back(counted(p.challengers, "challenger") + " waiting");
+  if (p.challengers > 0) now.push_back(counted(p.challengers, "challenger") + " waiting");
   add("now", now.empty() ? "nothing in flight" : joined(now));
   if (!p.step.empty()) add("step", plain_line(p.step, 200));
   if (p.questions) {
     const QuestionsOut& q = *p.questions;
-    add("models",
-        joined({counted(q.open, "question") + " open",
-                q.calls > 0 ? fmt::format("{} in flight", q.calls) : "",
-                q.tools > 0 ? counted(q.tools, "tool") + " running" : "",
-                q.usd > 0 ? fmt::format("{:.2f} USD", q.usd) : "",
-                q.paused.empty() ? "" : "paused: " + plain_line(q.paused, 100)}));
+    add("models", joined({counted(q.open, "question") + " open",
+                          q.calls > 0 ? fmt::format("{} in flight", q.calls) : "",
+                          q.tools > 0 ? counted(q.tools, "tool") + " running" : "",
+                          q.usd > 0 ? fmt::format("{:.2f} USD", q.usd) : "",
+                          q.paused.empty() ? "" : "paused: " + plain_line(q.paused, 100)}));
   }
   if (!p.waiting.empty()) add("waits", plain_line(p.waiting, 200));
   if (!p.closing.empty()) add("state", ending_text(p.closing, p.closing_left_s));
   add_devices(view, p.workers, {});
   if (p.device_limit_s <= 0) add("device time", duration(p.device_s) + " of checks and measurements");
   if (p.wall_limit_s > 0)
-    view.budgets.push_back(
-        {name_of_budget("wall"), duration(p.elapsed_s) + " of " + duration(p.wall_limit_s), p.elapsed_s / p.wall_limit_s});
+    view.budgets.push_back({name_of_budget("wall"), duration(p.elapsed_s) + " of " + duration(p.wall_limit_s),
+                            p.elapsed_s / p.wall_limit_s});
   if (p.evaluation_limit > 0)
     view.budgets.push_back({"evaluations", fmt::format("{} of {}", p.evaluations, p.evaluation_limit),
                             static_cast<double>(p.evaluations) / static_cast<double>(p.evaluation_limit)});
   if (p.device_limit_s > 0)
-    view.budgets.push_back({name_of_budget("device_hours"), duration(p.device_s) + " of " + duration(p.device_limit_s),
+    view.budgets.push_back({name_of_budget("device_hours"),
+                            duration(p.device_s) + " of " + duration(p.device_limit_s),
                             p.device_s / p.device_limit_s});
   if (view.budgets.empty()) add("search time", duration(p.elapsed_s) + ", no limit");
   if (p.seconds_left > 0) add("left", "about " + duration(p.seconds_left));

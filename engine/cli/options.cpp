@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "engine/cli/installation_paths.hpp"
+#include "engine/cli/output.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -21,11 +22,7 @@ struct Options::State {
 
   State(std::string_view name, std::string_view about, std::string_view example)
       : definition{std::string(name), std::string(about), std::string(example), {}, {}},
-        app(std::string(about), "cultivar " + std::string(name)) {
-    app.footer("Example:\n  " + std::string(example));
-    app.get_formatter()->column_width(30);
-    app.get_formatter()->label("REQUIRED", "");
-  }
+        app(std::string(about), "cultivar " + std::string(name)) {}
 
   template <class T>
   CLI::Option* add(const std::string& name, T& value, const std::string& about) {
@@ -102,13 +99,38 @@ Options& Options::flag(const std::string& flag, bool& value, const std::string& 
   return *this;
 }
 
+namespace {
+
+std::string help_of(const CommandDefinition& d, std::size_t columns) {
+  constexpr std::size_t kColumn = 26;  // of what is said of a word
+  std::string usage = "Usage: " + called_as() + " " + d.name;
+  for (const CommandDefinition::Word& a : d.arguments)
+    usage +=
+        fmt::format(" {}{}{}{}", a.required ? "" : "[", a.name, a.many ? "..." : "", a.required ? "" : "]");
+  std::string text =
+      wrapped(d.about, columns, "") + "\n\n" + wrapped(usage + " [OPTION...]", columns, "  ") + "\n\n";
+  const std::string below(kColumn, ' ');
+  const auto add = [&](const std::string& word, const std::string& about) {
+    const std::string begin =
+        "  " + word + (word.size() + 4 <= kColumn ? below.substr(word.size() + 2) : "\n" + below);
+    text += begin.substr(0, begin.rfind('\n') + 1);
+    text += wrapped(begin.substr(begin.rfind('\n') + 1) + about, columns, below) + "\n";
+  };
+  for (const CommandDefinition::Word& a : d.arguments) add(a.name, a.about);
+  for (const CommandDefinition::Word& o : d.options) add(o.name + (o.value ? " VALUE" : ""), o.about);
+  add("--help", "show this help");
+  return text + "\nExample:\n" + source_lines("  " + d.example + "\n", columns);
+}
+
+}  // namespace
+
 std::optional<int> Options::parse(const std::vector<std::string>& arguments) {
   if (arguments.size() == 1 && arguments.front() == kAskForDefinition) throw state_->definition;
   try {
     state_->app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     return std::nullopt;
   } catch (const CLI::CallForHelp&) {
-    std::fputs(state_->app.help().c_str(), stdout);
+    std::fputs(help_of(state_->definition, columns_of(stdout)).c_str(), stdout);
     return 0;
   } catch (const CLI::ParseError& error) {
     std::string hint;

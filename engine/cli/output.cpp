@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -238,7 +239,31 @@ std::string row_text(const std::vector<std::string>& row, std::size_t first,
 
 }  // namespace
 
+namespace {
+
+// A cell whose spaces are marked where it must not be broken: a number stays with its unit.
+constexpr char kKept = '\x1f';
+std::string with_units(std::string cell) {
+  if (numeric(cell))
+    for (std::size_t i = 0; i + 1 < cell.size(); ++i)
+      if (cell[i] == ' ' && !std::isdigit(static_cast<unsigned char>(cell[i + 1]))) cell[i] = kKept;
+  return cell;
+}
+
+}  // namespace
+
+void Table::row(std::vector<std::string> cells) {
+  std::ranges::transform(cells, cells.begin(), with_units);
+  rows_.push_back(std::move(cells));
+}
+
 std::string Table::text(const std::string& indent, std::size_t columns) const {
+  std::string out = layout(indent, columns);
+  std::ranges::replace(out, kKept, ' ');
+  return out;
+}
+
+std::string Table::layout(const std::string& indent, std::size_t columns) const {
   const auto room = [&](std::size_t taken) {
     return columns == std::string::npos ? columns : columns - std::min(columns, taken);
   };

@@ -59,14 +59,16 @@ class Output {
 class Table {
  public:
   explicit Table(std::vector<std::string> heads) : rows_{std::move(heads)} {}
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void row(std::vector<std::string> cells);
   bool empty() const { return rows_.size() == 1; }
   // Where the table would be wider than `columns`, cells are broken at spaces; if that is not enough, the
-  // first cell of each row gets a line of its own, or at last each cell stands behind its head. Words stay
-  // whole.
+  // first cell of each row gets a line of its own, or at last each cell stands behind its head. Words
+  // stay whole, and numbers with their units.
   std::string text(const std::string& indent = "", std::size_t columns = columns_of(stdout)) const;
 
  private:
+  std::string layout(const std::string& indent, std::size_t columns) const;
+
   std::vector<std::vector<std::string>> rows_;
 };
 

@@ -160,7 +160,8 @@ SearchCallbacks ProgressLine::callbacks() {
 void ProgressLine::clear() {
   if (drawn_.empty()) return;
   std::size_t rows = 0;  // a terminal that was made narrower has broken the lines
-  for (const std::size_t columns : drawn_) rows += std::max<std::size_t>(1, (columns - 1) / terminal_width() + 1);
+  for (const std::size_t columns : drawn_)
+    rows += std::max<std::size_t>(1, (columns - 1) / terminal_width() + 1);
   std::string back = "\r";
   for (; rows > 1; --rows) back += "\033[A";
   drawn_.clear();

@@ -116,12 +116,19 @@ void print_models(const Summary& s, const Output& output) {
 
 std::string text_of(const Best& best) {
   std::string text = fmt::format("#{} at {:.4g} {} during the search", best.id, best.fitness, best.unit);
-  if (best.gain) text += fmt::format(", {:+.1f} % side by side with the best before it", 100.0 * *best.gain);
-  if (best.ratio_to_seed)
-    text += fmt::format(", {} the first seed{}", ratio_of(*best.ratio_to_seed),
-                        best.seed_beside || *best.ratio_to_seed == 1.0 ? "" : " in the search");
-  for (const auto& [name, ratio] : best.ratios) text += fmt::format(", {} {}", ratio_of(ratio), name);
-  return text;
+  if (best.gain) text += fmt::format(", {:+.1f} % in its duel with the best before it", 100.0 * *best.gain);
+  std::string beside;
+  const auto add = [&](double ratio, const std::string& what) {
+    beside += fmt::format("{} {} {}", beside.empty() ? "; side by side in its confirmation" : ",",
+                          ratio_of(ratio), what);
+  };
+  if (best.ratio_to_seed && best.seed_beside)
+    add(*best.ratio_to_seed, "the first seed");
+  else if (best.ratio_to_seed)
+    text += *best.ratio_to_seed == 1.0 ? ", the first seed"
+                                       : ", " + ratio_of(*best.ratio_to_seed) + " the first seed there";
+  for (const auto& [name, ratio] : best.ratios) add(ratio, name);
+  return text + beside;
 }
 
 std::string text_of(const Outstanding& next) {

@@ -11,6 +11,7 @@
 #include "engine/export/markdown.hpp"
 #include "engine/export/tables.hpp"
 #include "engine/report/chart.hpp"
+#include "engine/report/event_file.hpp"
 #include "engine/store/exchanges.hpp"
 #include "engine/store/summary.hpp"
 #include "engine/views/kernel_table.hpp"
@@ -34,11 +35,15 @@ void require_ours(const fs::path& page) {
         "{} exists and was not written by `cultivar report`: name another folder with --out", page.string()));
 }
 
-std::string in_short(const RunReport& run_report, const RunFacts& facts) {
+std::string in_short(const RunReport& run_report, const Record& record, const RunFacts& facts) {
   const Summary& s = run_report.summary;
   MarkdownTable table({"", ""});
   table.row({"best", s.best ? text_of(*s.best) : "none yet"});
+  if (const auto confirmed = s.best ? record.confirmation(s.best->id) : std::nullopt)
+    table.row({"confirmed", fmt::format("at {:.4g} {} in a fresh process with new inputs", confirmed->fitness,
+                                        confirmed->unit)});
   if (s.outstanding) table.row({"next", text_of(*s.outstanding)});
+  for (const auto& [what, when] : times_of(s)) table.row({what, when.substr(0, when.rfind(','))});
   table.row({"evaluated", judged_text(s)});
   table.row({"gate", fmt::format("duels: {}, promotions: {}", s.duels, s.promotions)});
   table.row({"search time", fmt::format("{} in {} session{}", duration(s.elapsed_s), run_report.sessions,
@@ -115,12 +120,23 @@ std::string reasons_text(const RunReport::Reasons& reasons) {
   return table.text();
 }
 
+std::string columns_text(const RunFacts& facts) {
+  MarkdownTable table({"column", "meaning"});
+  for (const FileColumn& column : file_columns()) table.row({column.name, column.about});
+  return fmt::format("# Columns of kernels.csv and kernels.jsonl of {}\n\nThe unit of speed is {}.\n\n",
+                     in_a_cell(facts.name), in_a_cell(facts.unit_of_fitness)) +
+         table.text() +
+         "\nIn CSV, texts are in quotes, with an apostrophe before =, +, - and @, so that no spreadsheet "
+         "takes them "
+         "for formulas. In JSON lines, what is empty here is null.\n";
+}
+
 std::string page(const RunReport& run_report, const Record& record, const RunFacts& facts) {
   const std::string unit = facts.unit_of_fitness + (run_report.paced ? "*" : "");
   std::string text =
       fmt::format("# {}\n\n![Fitness of every judged kernel over search time, and the best so far]({})\n\n",
                   in_a_cell(run_report.summary.run), picture);
-  text += in_short(run_report, facts);
+  text += in_short(run_report, record, facts);
   text += "\n## History of the best kernel\n\n" + steps_text(run_report, record, unit);
   text += "\n## Results by operator\n\n" + yields_text(run_report, unit);
   if (run_report.summary.plan.is_object()) {
@@ -160,7 +176,7 @@ std::string page(const RunReport& run_report, const Record& record, const RunFac
 }  // namespace
 
 int report_command(const Arguments& arguments) {
-  std::string run, out;
+  std::string run, out, tensorboard;
   bool as_json = false, html = false, csv = false, lines = false;
   Options options(
       "report",
@@ -172,8 +188,11 @@ int report_command(const Arguments& arguments) {
   options.flag("--html", html,
                "also write report.html: the dashboard's page of this run as one file, which needs no server "
                "and asks for nothing");
-  options.flag("--csv", csv, "also write kernels.csv: a line for every individual");
+  options.flag("--csv", csv,
+               "also write kernels.csv: a line for every individual, whose columns columns.md explains");
   options.flag("--jsonl", lines, "also write kernels.jsonl: the same as JSON lines");
+  options.option("--tensorboard", tensorboard,
+                 "also write the run as an event file into this folder, for `tensorboard --logdir`");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 
@@ -209,6 +228,13 @@ int report_command(const Arguments& arguments) {
   if (html) write("report.html", page_of_run(record, index));
   if (csv) write_rows("kernels.csv", each_csv_line);
   if (lines) write_rows("kernels.jsonl", each_json_line);
+  if (csv || lines) write("columns.md", columns_text(facts));
+  if (!tensorboard.empty()) {
+    const fs::path events =
+        fs::path(tensorboard) / fmt::format("events.out.tfevents.{:.0f}.cultivar", facts.created_at);
+    must(write_atomically(fs::absolute(events), event_file(index, facts.created_at)));
+    output.line("Wrote " + as_typed(events));
+  }
   output.facts(report_facts(run_report, folder, files));
   output.line(fmt::format("Wrote {} to {}", fmt::join(files, ", "), as_typed(folder)));
   return 0;

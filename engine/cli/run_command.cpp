@@ -109,8 +109,8 @@ int run_command(const Arguments& arguments) {
   }
   if (fs::exists(folder / "run.db"))
     throw InputError(
-        fmt::format("{0} already holds a search. To resume it:  {2} resume {0}\n"
-                    "To start another one:  {2} run {1} --run-dir {0}-2",
+        fmt::format("{0} already holds a search. To resume it:\n  {2} resume {0}\n"
+                    "To start another one:\n  {2} run {1} --run-dir {0}-2",
                     as_typed(folder), shell_word(file), called_as()));
   std::error_code none;
   if (fs::exists(folder, none) && !(fs::is_directory(folder, none) && RunFolder(folder).is_unused()))

@@ -182,7 +182,8 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
   const std::string more = twice_what_is_spent(summary, outcome.stop == Outcome::Stop::models);
   if (!record.best() && summary.measured > 0) {
     notify(
-        "The search ended ({}) with {} measured and none confirmed in a fresh process with new inputs: {}.{}\n",
+        "The search ended ({}) with {} measured and none confirmed in a fresh process with new inputs: "
+        "{}.{}\n",
         outcome.reason, counted(summary.measured, "kernel"),
         summary.outstanding ? fmt::format("#{} waits for it, and a search that is resumed begins with it",
                                           summary.outstanding->id)
@@ -211,13 +212,16 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
   const ExportReport exported = must(export_bundle({record, 0, folder / "best", runtime}));
   const std::string bundle = as_typed(exported.folder);
   output.line(fmt::format(
-      "The best kernel is exported to {0}. Next:\n"
-      "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify\n"
-      "                                        build, check and time it {4}\n"
-      "  {2} lineage {1}          how it was found\n"
-      "  {2} show {1} best        all recorded details{3}",
+      "The best kernel is exported to {0}. To build, check and time it {4}:\n"
+      "  cmake -S {0} -B {0}/build\n"
+      "  cmake --build {0}/build\n"
+      "  {0}/build/verify\n"
+      "To see how it was found, and all that is known of it:\n"
+      "  {2} lineage {1}\n"
+      "  {2} show {1} best{3}",
       bundle, place, called_as(),
-      more.empty() ? "" : fmt::format("\n  {} resume {}{}    continue the search", called_as(), place, more),
+      more.empty() ? ""
+                   : fmt::format("\nTo continue the search:\n  {} resume {}{}", called_as(), place, more),
       where_it_runs(target, devices_here(target))));
   return 0;
 }

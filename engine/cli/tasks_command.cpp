@@ -16,18 +16,6 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-// The names of the sources under one of a task's folders, as commands accept them.
-std::vector<std::string> sources_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code ignored;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, ignored)) {
-    if (language_by_extension(entry.path()) != nullptr)
-      names.push_back(fs::relative(entry.path(), folder.parent_path()).string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 json describe(const InstallationPaths& installation, const Task& task) {
   std::vector<std::string> contenders = sources_in(task.folder / "contenders");
   for (const Target target : targets())

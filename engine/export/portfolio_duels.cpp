@@ -99,8 +99,8 @@ class PortfolioDuels {
       if (ended > 0)
         left = fmt::format(", about {} left",
                            duration(std::min(settings_.max_seconds - so_far,
-                                                  (so_far - before_) / static_cast<double>(ended) *
-                                                      static_cast<double>(candidates.size() - ended))));
+                                             (so_far - before_) / static_cast<double>(ended) *
+                                                 static_cast<double>(candidates.size() - ended))));
       const std::string what = fmt::format("#{} on {} (duel {} of {}{})", candidate.kernel,
                                            names_.at(candidate.workload), ended + 1, candidates.size(), left);
       if (ended++ == 0) before_ = so_far;

@@ -113,7 +113,8 @@ std::string grid(const RunReport& run_report, const Axis& time, const Axis& fitn
   }
   svg +=
       text_at((time.from + time.to) / 2, fitness.from + 36, "middle", fmt::format("{} of search", unit.name));
-  svg += text_at(time.from, fitness.to - 9, "", fitness_unit + (fitness.logarithmic ? " (logarithmic)" : ""));
+  svg += text_at(time.from, fitness.to - 9, "",
+                 fitness_unit + " during the search" + (fitness.logarithmic ? " (logarithmic)" : ""));
   return svg;
 }
 

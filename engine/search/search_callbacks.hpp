@@ -76,12 +76,12 @@ struct Progress {
   // Duels and confirmations since the last evaluation that the budget permits, and their limit; 0: it permits
   // more.
   std::int64_t last_comparisons = 0, most_last_comparisons = 0;
-  double seconds_left = 0.0;  // an estimate from both budgets; 0: unknown
-  std::string step;           // what delays the search, as text, see WorkInProgress::step; may be empty
-  std::string closing;        // why it ends when the work in progress is done; empty if it does not
-  double closing_left_s = 0.0;       // until then, at most
+  double seconds_left = 0.0;    // an estimate from both budgets; 0: unknown
+  std::string step;             // what delays the search, as text, see WorkInProgress::step; may be empty
+  std::string closing;          // why it ends when the work in progress is done; empty if it does not
+  double closing_left_s = 0.0;  // until then, at most
   std::vector<WorkersOf> workers = {};  // those that measure first
-  std::string waiting;        // for a usable worker, as text; empty if it does not wait
+  std::string waiting;                  // for a usable worker, as text; empty if it does not wait
 };
 
 // Called on the thread of the search loop. Must not block and must not throw.

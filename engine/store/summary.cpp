@@ -46,10 +46,11 @@ namespace {
 std::optional<double> end_of(SQLite::Database& db) {
   double last = 0.0, heartbeat = 0.0;
   bool told = false;
-  each_row(db, "SELECT at, kind = 'stop' FROM events ORDER BY number DESC LIMIT 1", [&](SQLite::Statement& row) {
-    last = column<double>(row, 0);
-    told = column<std::int64_t>(row, 1) != 0;
-  });
+  each_row(db, "SELECT at, kind = 'stop' FROM events ORDER BY number DESC LIMIT 1",
+           [&](SQLite::Statement& row) {
+             last = column<double>(row, 0);
+             told = column<std::int64_t>(row, 1) != 0;
+           });
   if (const std::string text = meta(db, "heartbeat"); !told && !text.empty())
     heartbeat = number_in(text, "heartbeat");
   const double at = std::max(last, heartbeat);
@@ -59,11 +60,12 @@ std::optional<double> end_of(SQLite::Database& db) {
 // From its confirmation, without which nothing becomes the best.
 std::optional<double> confirmed_at(SQLite::Database& db, IndividualId id) {
   std::optional<double> at;
-  each_row(db,
-           fmt::format("SELECT at FROM evaluations WHERE individual = {} AND kind = 'confirm' ORDER BY number "
-                       "DESC LIMIT 1",
-                       id),
-           [&](SQLite::Statement& row) { at = column<double>(row, 0); });
+  each_row(
+      db,
+      fmt::format("SELECT at FROM evaluations WHERE individual = {} AND kind = 'confirm' ORDER BY number "
+                  "DESC LIMIT 1",
+                  id),
+      [&](SQLite::Statement& row) { at = column<double>(row, 0); });
   return at;
 }
 
@@ -185,10 +187,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, id, fitness, measured, gain, unit, rati
                                    ratios, found_at)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
-CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, stop, lost, elapsed_s, started_at, ended_at, evaluations,
-                   measured, in_flight, submissions_waiting, duels, promotions, best, outstanding, budget,
-                   questions, supervisor, plan, gate_advice, undelivered, tools, devices, process,
-                   heartbeat_age_s, challengers, waiting, ending, duel, step, workers)
+CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, stop, lost, elapsed_s, started_at,
+                   ended_at, evaluations, measured, in_flight, submissions_waiting, duels, promotions, best,
+                   outstanding, budget, questions, supervisor, plan, gate_advice, undelivered, tools, devices,
+                   process, heartbeat_age_s, challengers, waiting, ending, duel, step, workers)
 
 void to_json(json& j, const Summary& s) {
   write_fields(j, s);

@@ -75,15 +75,42 @@ std::vector<std::string> words_in_use(const RunIndex& index, std::uint32_t Kerne
   return words;
 }
 
-// With quotes where they are needed; a spreadsheet must not take a text for a formula.
-std::string csv_cell(const std::string& raw) {
-  std::string text = utf8_text(raw);
-  if (!text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos)
-    text = "'" + text;
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
+// Always in quotes; a spreadsheet must not take a text for a formula.
+std::string csv_text(const std::string& raw) {
+  const std::string text = utf8_text(raw);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  std::string quoted =
+      first != std::string::npos && std::string_view("=+-@").find(text[first]) != std::string::npos ? "\"'"
+                                                                                                    : "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + "\"";
+}
+
+std::string csv_cell(const json& value) {
+  if (value.is_null()) return "";
+  if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
+  return value.is_string() ? csv_text(value.get_ref<const std::string&>()) : value.dump();
+}
+
+// "A=1 B=2" of {"A": 1, "B": 2}.
+std::string configuration_words(const std::string& text) {
+  const json values = json::parse(text, nullptr, false);
+  if (!values.is_object()) return text;
+  std::string words;
+  for (const auto& [name, value] : values.items())
+    words += fmt::format("{}{}={}", words.empty() ? "" : " ", name,
+                         value.is_string() ? value.get<std::string>() : value.dump());
+  return words;
+}
+
+// An individual as a file says it: null for what was not measured.
+json exported_facts(const RunIndex& index, const KernelFacts& k, const KernelTexts& texts) {
+  json line = line_facts(index, k, texts);
+  if (!(k.fitness > 0.0)) line["fitness"] = line["measured"] = nullptr;
+  if (k.parent == 0) line["parent"] = nullptr;
+  if (k.model == 0 && k.tokens == 0) line["usd"] = line["tokens"] = nullptr;
+  if (k.state != IndividualState::rejected) line["stage"] = line["reason"] = nullptr;
+  return line;
 }
 
 // Without raw samples, with the intervals that follow from them.
@@ -215,19 +242,43 @@ json variant_view(const Record& record, const RunIndex& index, IndividualId id) 
   return view;
 }
 
+const std::vector<FileColumn>& file_columns() {
+  static const std::vector<FileColumn> columns{
+      {"id", "its number, from 1 on"},
+      {"state", "proposed (not evaluated yet), measured or rejected"},
+      {"promoted", "whether it became the best of the run (CSV: 1 or 0)"},
+      {"expelled", "whether it failed its confirmation in a fresh process (CSV: 1 or 0)"},
+      {"fitness",
+       "speed in the run's unit, from its duel, or scaled to the device's speed at the start; empty: not "
+       "measured"},
+      {"measured", "speed in the run's unit, as it was measured"},
+      {"stage", "where it was rejected; empty: it was not"},
+      {"reason", "why it was rejected"},
+      {"parent", "the number of its first parent; empty: none"},
+      {"operator", "what made it: seed, submission, or an operator"},
+      {"model", "the language model that wrote it"},
+      {"island", "the number of its population, from 0 on"},
+      {"elapsed_s", "seconds of search time until it was judged; empty: not yet"},
+      {"usd", "US dollars for the calls to models that made it; empty: none was asked"},
+      {"tokens", "tokens of these calls, read and written"},
+      {"configuration", "values of its tunables (CSV: NAME=VALUE, separated by spaces)"},
+      {"note", "what its maker says of it"}};
+  return columns;
+}
+
 void each_csv_line(const Record& record, const RunIndex& index,
                    const std::function<void(std::string_view)>& write) {
-  write(
-      "id,state,promoted,fitness,measured,stage,reason,parent,operator,model,island,elapsed_s,usd,tokens,"
-      "configuration,note\n");
+  std::string heads;
+  for (const FileColumn& column : file_columns())
+    heads += (heads.empty() ? "" : ",") + std::string(column.name);
+  write(heads + "\n");
   for (const KernelFacts& k : index.kernels()) {
-    const KernelTexts texts = kernel_texts(record, {k.id}, 64 << 10).front();
-    write(fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", k.id, name_of(k.state),
-                      k.promoted ? 1 : 0, k.fitness, k.measured, csv_cell(index.word(k.stage)),
-                      csv_cell(index.word(k.reason)), k.parent, csv_cell(index.word(k.op)),
-                      csv_cell(index.word(k.model)), k.island,
-                      k.elapsed_s >= 0.0 ? fmt::format("{}", k.elapsed_s) : "", k.usd, k.tokens,
-                      csv_cell(texts.configuration), csv_cell(texts.note)));
+    json facts = exported_facts(index, k, kernel_texts(record, {k.id}, 64 << 10).front());
+    facts["configuration"] = configuration_words(facts["configuration"].get<std::string>());
+    std::string line;
+    for (const FileColumn& column : file_columns())
+      line += (&column == &file_columns().front() ? "" : ",") + csv_cell(facts[column.name]);
+    write(line + "\n");
   }
 }
 
@@ -235,7 +286,7 @@ void each_json_line(const Record& record, const RunIndex& index,
                     const std::function<void(std::string_view)>& write) {
   for (const KernelFacts& k : index.kernels()) {
     const KernelTexts texts = kernel_texts(record, {k.id}, 64 << 10).front();
-    json line = line_facts(index, k, texts);
+    json line = exported_facts(index, k, texts);
     const json configuration = json::parse(texts.configuration, nullptr, false);
     if (!configuration.is_discarded()) line["configuration"] = configuration;
     write(json_text(line) + "\n");

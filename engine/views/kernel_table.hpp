@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/store/record.hpp"
 #include "engine/views/run_index.hpp"
@@ -34,6 +35,11 @@ nlohmann::json table_view(const Record&, const RunIndex&, const TableQuery&);
 // null: there is none.
 nlohmann::json variant_view(const Record&, const RunIndex&, IndividualId);
 
+// What files say of each individual. A value that was not measured is empty in CSV and null in JSON lines.
+struct FileColumn {
+  const char *name, *about;
+};
+const std::vector<FileColumn>& file_columns();
 // Every individual, one at a time: of a CSV file with a line of heads, and of JSON lines.
 void each_csv_line(const Record&, const RunIndex&, const std::function<void(std::string_view)>& write);
 void each_json_line(const Record&, const RunIndex&, const std::function<void(std::string_view)>& write);

@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(a_resume_that_ends_at_once_says_what_it_restored) {
   const CommandResult result = cultivar_in(path(), {"resume", run.string()});
   const std::string said = result.out + result.err;
   for (const char* words : {"run.db was damaged", "restored checkpoint", "To continue:", "--set budget.wall=",
-                            "the wall-clock budget of 2h01m is exhausted"})
+                            "the wall-clock budget of 2 h 1 min is exhausted"})
     BOOST_TEST(contains(said, words), said);
   BOOST_TEST(told("restored checkpoint") == 1);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion and manual pages say what the commands take.
+// Completion offers what the commands take, in the shells themselves.
 #include "engine/cli/completion.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 #include "engine/cli/commands.hpp"
@@ -12,20 +13,70 @@ using namespace cultivar::testing;
 
 namespace {
 
-std::string completed(const std::filesystem::path& script, const std::filesystem::path& folder,
-                      const std::string& words) {
-  CommandOptions options;
-  options.folder = folder;
-  const std::string program = "source '" + script.string() + "'; COMP_WORDS=(" + words +
-                              "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _cultivar; echo \"${COMPREPLY[*]}\"";
-  const auto result = cultivar::testing::run_command({"bash", "-c", program}, options);
-  BOOST_TEST(result.err == "");
-  return result.out.substr(0, result.out.find('\n'));
+namespace fs = std::filesystem;
+
+struct Place {
+  TemporaryFolder folder;
+  fs::path before = fs::current_path();
+  Place() {
+    write_text(folder / "runs" / "first" / "run.db", "");
+    write_text(folder / "runs" / "second" / "run.db", "");
+    write_text(folder / "mine.yaml", "");
+    write_text(folder / "mine.txt", "");
+    write_text(folder / "bash", bash_completion());
+    write_text(folder / "zsh" / "_cultivar", zsh_completion());
+    write_text(folder / "fish", fish_completion());
+    fs::current_path(folder.path());
+  }
+  ~Place() { fs::current_path(before); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  // What a shell answers, sorted, with spaces between.
+  std::string answer(const std::vector<std::string>& shell) const {
+    CommandOptions options;
+    options.folder = folder.path();
+    options.environment = {{"PATH", std::string(CULTIVAR_BIN_DIR) + ":/usr/bin:/bin"},
+                           {"HOME", folder.path().string()}};
+    const auto result = cultivar::testing::run_command(shell, options);
+    BOOST_TEST(result.err == "");
+    std::vector<std::string> lines;
+    for (std::size_t at = 0; at < result.out.size();) {
+      const std::size_t end = std::min(result.out.find('\n', at), result.out.size());
+      lines.push_back(
+          result.out.substr(at, result.out.find('\t', at) < end ? result.out.find('\t', at) - at : end - at));
+      at = end + 1;
+    }
+    std::ranges::sort(lines);
+    std::string all;
+    for (const std::string& line : lines) all += (all.empty() ? "" : " ") + line;
+    return all;
+  }
+  std::string bash(const std::string& line) const {
+    return answer(
+        {"bash", "-c",
+         "source bash; COMP_LINE=\"$1\"; COMP_POINT=${#1}; _cultivar; ((${#COMPREPLY[@]})) && printf "
+         "'%s\\n' \"${COMPREPLY[@]}\"; true",
+         "bash", line});
+  }
+  std::string fish(const std::string& line) const {
+    return answer({"fish", "-N", "-c", "source fish; complete -C $argv[1]", "--", line});
+  }
+};
+
+std::string offered(const std::vector<std::string>& words) {
+  std::string all;
+  for (const Candidate& each : candidates_for(words).words) all += (all.empty() ? "" : " ") + each.word;
+  return all;
+}
+
+bool installed(const std::string& program) {
+  return cultivar::testing::run_command({"sh", "-c", "command -v " + program}).exit == 0;
 }
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(completion)
+BOOST_FIXTURE_TEST_SUITE(completion, Place)
 
 BOOST_AUTO_TEST_CASE(every_command_gives_its_definition) {
   const auto all = defined_commands();
@@ -37,40 +88,62 @@ BOOST_AUTO_TEST_CASE(every_command_gives_its_definition) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(bash_completes_commands_options_and_runs) {
-  TemporaryFolder folder;
-  const auto script = folder / "completion";
-  write_text(script, bash_completion(defined_commands()));
-  write_text(folder / "runs" / "first" / "run.db", "");
-  write_text(folder / "runs" / "second" / "run.db", "");
-  BOOST_TEST(completed(script, folder.path(), "cultivar das") == "dashboard");
-  BOOST_TEST(completed(script, folder.path(), "cultivar status --wa") == "--watch");
-  BOOST_TEST(completed(script, folder.path(), "cultivar show f") == "first");
-  BOOST_TEST(completed(script, folder.path(), "cultivar export first --out x") == "");
-  for (const char* other : {"zsh", "fish"}) {  // where they are installed, they at least read it
-    const auto file = folder / other;
-    write_text(file, std::string(other) == "zsh" ? zsh_completion(defined_commands())
-                                                 : fish_completion(defined_commands()));
-    if (cultivar::testing::run_command({"sh", "-c", std::string("command -v ") + other}).exit == 0)
-      BOOST_TEST(cultivar::testing::run_command({other, "-n", file.string()}).exit == 0);
-  }
+BOOST_AUTO_TEST_CASE(values_follow_from_what_stands_before) {
+  BOOST_TEST(offered({"das"}) == "dashboard");
+  BOOST_TEST(offered({"status", "--wa"}) == "--watch");
+  BOOST_TEST(offered({"status", ""}) == "first second");
+  BOOST_TEST(offered({"evaluate", "softmax", "naive", "--workloads", "cpu_"}) == "cpu_quick cpu_holdout");
+  BOOST_TEST(offered({"evaluate", "--workloads=cpu_q", "softmax", "na"}) == "naive");
+  BOOST_TEST(offered({"evaluate", "softmax", "--target=c"}) == "--target=cpu --target=cuda");
+  BOOST_TEST(offered({"compare", "softmax", "naive", "fi"}) == "first:best");
+  BOOST_TEST(offered({"evaluate", "softmax", "--stop-after", "s"}) == "screen smoke sweep stress");
+  BOOST_TEST(offered({"show", "first", ""}) == "best seed");  // the record cannot be read
+  BOOST_TEST(offered({"new", "task", "x", ""}).empty());
+  BOOST_TEST(offered({"evaluate", "no_such_task", "--workloads", ""}).empty());
+  BOOST_TEST(offered({"nothing", ""}).empty());
+  BOOST_TEST((candidates_for({"run", ""}).files == Candidates::Files::yaml));
+  BOOST_TEST((candidates_for({"export", "first", "--out", ""}).files == Candidates::Files::folders));
+  BOOST_TEST(text_of(candidates_for({"tasks", "softm"})) == ":folders\nsoftmax\ttask\n");
 }
 
-BOOST_AUTO_TEST_CASE(a_manual_page_names_every_option_and_no_line_is_a_request_by_accident) {
-  for (const DefinedCommand& command : defined_commands()) {
-    const std::string page = manual_of(command);
-    for (const CommandDefinition::Word& option : command.definition.options) {
-      std::string name = option.name;
-      for (std::size_t at = 0; (at = name.find('-', at)) != std::string::npos; at += 2) name.insert(at, "\\");
-      BOOST_TEST(page.find("\\fB" + name + "\\fR") != std::string::npos,
-                 command.definition.name + " " + option.name);
-    }
-    for (std::size_t at = 0; (at = page.find("\n.", at)) != std::string::npos; ++at) {
-      const std::string request = page.substr(at + 2, page.find_first_of(" \n", at + 2) - at - 2);
-      BOOST_TEST((request == "TH" || request == "SH" || request == "TP" || request == "B" || request == "BR"),
-                 request);
-    }
-  }
+BOOST_AUTO_TEST_CASE(bash_offers_commands_options_values_and_files) {
+  BOOST_TEST(bash("cultivar das") == "dashboard");
+  BOOST_TEST(bash("cultivar show f") == "first");
+  BOOST_TEST(bash("cultivar evaluate softmax --target o") == "opencl");
+  BOOST_TEST(bash("cultivar evaluate softmax --target=o") == "opencl");  // bash keeps what is before =
+  BOOST_TEST(bash("cultivar profile first:b") == "best");
+  BOOST_TEST(bash("cultivar run mi") == "mine.yaml");
+  BOOST_TEST(bash("cultivar submit first mi") == "mine.txt mine.yaml");
+}
+
+BOOST_AUTO_TEST_CASE(fish_offers_the_same, *boost::unit_test::precondition([](auto) {
+                       boost::test_tools::assertion_result found(installed("fish"));
+                       found.message() << "fish is not installed";
+                       return found;
+                     })) {
+  BOOST_TEST(fish("cultivar das") == "dashboard");
+  BOOST_TEST(fish("cultivar show f") == "first");
+  BOOST_TEST(fish("cultivar evaluate softmax --target o") == "opencl");
+  BOOST_TEST(fish("cultivar run mi").find("mine.yaml") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(zsh_offers_the_same, *boost::unit_test::precondition([](auto) {
+                       boost::test_tools::assertion_result found(installed("zsh"));
+                       found.message() << "zsh is not installed";
+                       return found;
+                     })) {
+  // A terminal of its own, in which the tab key is pressed once.
+  const std::string program =
+      "zmodload zsh/zpty; zpty z zsh -f -i; typed() { zpty -w z \"$1\"; }\n"
+      "typed 'fpath=(zsh $fpath); autoload -Uz compinit; compinit -u; PS1=; unsetopt zle_bracketed_paste'\n"
+      "typed 'echo() { print -r -- \"<$*>\" >>answers; }; alias cultivar=echo; setopt complete_aliases; "
+      "compdef _cultivar cultivar; true'\n"
+      "typed 'print ready >answers'; while [[ ! -s answers ]]; do sleep 0.05; done\n"
+      "for line in 'cultivar das' 'cultivar show f' 'cultivar evaluate softmax --target o'; do\n"
+      "  zpty -w -n z \"$line\"$'\\t'; sleep 0.5; zpty -w z ''\ndone\n"
+      "for ((i = 0; i < 400 && $(wc -l <answers) < 4; ++i)); do sleep 0.05; done; zpty -d z; cat answers";
+  BOOST_TEST(answer({"zsh", "-f", "-c", program}) ==
+             "<dashboard> <evaluate softmax --target opencl> <show first> ready");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

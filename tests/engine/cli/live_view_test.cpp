@@ -45,10 +45,10 @@ BOOST_AUTO_TEST_CASE(everything_fits_into_eighty_columns_and_breaks_between_word
         all += line + "\n";
       }
       BOOST_TEST(ascii(all) == !utf8);
-      for (const char* words : {"61.23 GFLOPS (#217, 4.20x seed), 5 min 00 s ago",
+      for (const char* words : {"61.23 GFLOPS (#217, 4.20x seed), 5 min 0 s ago",
                                 "340, 1020/h, 260 measured, 80 rejected (compile 50, smoke 30)",
                                 "#339 in its duel with #217 (14 of at most 2000 pairs)",
-                                "20 min 00 s of 1 h 00 min", "340 of 1000", "about 40 min 00 s"})
+                                "20 min 0 s of 1 h 0 min", "340 of 1000", "about 40 min 0 s"})
         BOOST_TEST(all.find(words) != std::string::npos, std::string(words) + "\n" + all);
       if (width == 79U) BOOST_TEST(all.find(" ...\n") != std::string::npos, all);
     }
@@ -62,20 +62,31 @@ BOOST_AUTO_TEST_CASE(a_sparkline_rises_with_the_best) {
   BOOST_TEST(sparkline({}, 100, 5, false).empty());
 }
 
-BOOST_AUTO_TEST_CASE(lines_and_tables_break_at_spaces) {
-  BOOST_TEST(wrapped("  key   one two three four", 18, "        ") == "  key   one two\n        three four");
-  BOOST_TEST(wrapped("averylongword b", 5, "") == "averylongword\nb");
-  BOOST_TEST(between_words("one two three", 11) == "one two ...");
-  BOOST_TEST(between_words("one two", 7) == "one two");
-  Table table({"name", "reason", "count"});
-  table.row({"alpha", "the kernel wrote beyond the end of its output", "12"});
-  BOOST_TEST(table.text("", 36) ==
-             "name   reason                  count\n"
-             "alpha  the kernel wrote           12\n"
-             "       beyond the end of its\n"
-             "       output\n");
-  BOOST_TEST(table.text("", std::string::npos).find("beyond the end of its output     12") !=
-             std::string::npos);
+BOOST_AUTO_TEST_CASE(a_search_that_ends_says_within_what_time_and_names_its_device) {
+  Progress p = busy();
+  p.closing = "the wall-clock budget of 1 h 0 min is exhausted", p.closing_left_s = 42.0;
+  p.workers = {{"AMD EPYC, 2 cores", 2, true}, {"another", 1, false}};
+  std::string all;
+  for (const std::string& line : drawn(live_view_of(p, {}), 119, false)) all += line + "\n";
+  BOOST_TEST(
+      all.find("state       ending in 42 s at most: the wall-clock budget of 1 h 0 min is exhausted\n") !=
+          std::string::npos,
+      all);
+  BOOST_TEST(all.find("device      2 x AMD EPYC, 2 cores\n") != std::string::npos, all);
+  BOOST_TEST(all.find("another") == std::string::npos, all);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_in_flight_only_where_nothing_else_goes_on) {
+  Summary s;
+  s.state = "running", s.step = "#2 is being confirmed: step 3 of 11 (8 s)";
+  const auto shown = [&] {
+    std::string all;
+    for (const std::string& line : drawn(live_view_of(s, {}), 119, false)) all += line + "\n";
+    return all;
+  };
+  BOOST_TEST(shown().find("nothing in flight") == std::string::npos, shown());
+  s.step.clear();
+  BOOST_TEST(shown().find("now         nothing in flight\n") != std::string::npos, shown());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

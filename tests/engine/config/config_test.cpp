@@ -300,6 +300,24 @@ BOOST_AUTO_TEST_CASE(durations_are_read_in_every_unit_and_nonsense_is_refused) {
   BOOST_TEST(duration_text(3720) == "1h02m");
 }
 
+BOOST_AUTO_TEST_CASE(people_read_durations_in_two_units_and_times_with_their_zone) {
+  BOOST_TEST(duration(0) == "0 s");
+  BOOST_TEST(duration(9.54) == "9.5 s");
+  BOOST_TEST(duration(9.96) == "10 s");
+  BOOST_TEST(duration(42.4) == "42 s");
+  BOOST_TEST(duration(59.7) == "1 min 0 s");
+  BOOST_TEST(duration(3725) == "1 h 2 min");
+  BOOST_TEST(duration(100'000) == "1 d 3 h");
+  BOOST_TEST(duration(std::numeric_limits<double>::infinity()) == "unknown");
+  const char* const zone = std::getenv("TZ");
+  const std::string before = zone ? zone : "";
+  ::setenv("TZ", "CET-1", 1);
+  ::tzset();
+  BOOST_TEST(local_time(1796041918.3) == "2026-11-30 13:31:58 CET");
+  zone ? ::setenv("TZ", before.c_str(), 1) : ::unsetenv("TZ");
+  ::tzset();
+}
+
 BOOST_AUTO_TEST_CASE(what_is_wrong_with_a_notification_is_told_with_the_remedy) {
   const auto told = [&](const std::string& channel) {
     return complaint(*this, kLeast + "notify: [" + channel + "]\n");

@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(a_plateau_ends_a_search_and_says_what_was_tried) {
         return simulation;
       }());
   BOOST_TEST((outcome.stop == Outcome::Stop::plateau), outcome.reason);
-  BOOST_TEST(contains(outcome.reason, "no kernel was promoted for 2s"), outcome.reason);
+  BOOST_TEST(contains(outcome.reason, "no kernel was promoted for 2 s"), outcome.reason);
   BOOST_TEST(contains(outcome.reason, "the supervisor tried: "), outcome.reason);
   const Summary summary = summary_of(record());
   BOOST_TEST(summary.state == "finished");
