@@ -68,10 +68,12 @@ cultivar status quickstart
 [ -s runs/quickstart/best/kernel.cpp ] || fail "no exported kernel"
 cultivar export quickstart --out other >/dev/null || fail "export"
 cultivar replay quickstart >/dev/null || fail "replay"
-for each in man/man1/cultivar.1.gz man/man1/cultivar-dashboard.1.gz bash-completion/completions/cultivar zsh/vendor-completions/_cultivar fish/vendor_completions.d/cultivar.fish; do
+for each in man/man1/cultivar.1.gz man/man1/cultivar-dashboard.1.gz man/man1/cultivar-report.1.gz bash-completion/completions/cultivar zsh/vendor-completions/_cultivar fish/vendor_completions.d/cultivar.fish; do
   # Small images leave out manual pages.
   [ -s "$place/share/$each" ] || grep -qs "path-exclude.*/man" /etc/dpkg/dpkg.cfg.d/* || fail "no $each"
 done
+[ "$(cultivar completion --words status q)" = ":folders
+quickstart	run" ] || fail "completion does not offer the run"
 cultivar report quickstart --html --out story >/dev/null && grep -q "Content-Security-Policy" story/report.html || fail "report --html"
 [ -d "$HOME/.cache/cultivar" ] || fail "no cache in the home folder"
 # lib/cultivar is there only if the build found CUDA.

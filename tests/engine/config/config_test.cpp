@@ -2,7 +2,10 @@
 #include "engine/config/config.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <ctime>
 #include <fstream>
+#include <limits>
 
 #include "engine/config/duration.hpp"
 #include "support/contains.hpp"

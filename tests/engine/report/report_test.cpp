@@ -4,6 +4,7 @@
 #include <random>
 
 #include "engine/report/chart.hpp"
+#include "engine/report/event_file.hpp"
 #include "engine/store/summary.hpp"
 #include "support/scripted_search.hpp"
 
@@ -167,6 +168,15 @@ BOOST_AUTO_TEST_CASE(the_picture_of_a_hundred_thousand_kernels_is_below_a_megaby
   const std::string svg = running_best_chart(many, "GFLOPS");
   BOOST_TEST(svg.size() < 1'000'000u);
   BOOST_TEST(count(svg, "<circle") > 1000u);
+}
+
+BOOST_AUTO_TEST_CASE(records_of_an_event_file_have_the_checksums_of_their_format) {
+  BOOST_TEST(crc32c("123456789") == 0xE3069283U);  // the check value of CRC-32C
+  BOOST_TEST(crc32c(std::string(32, '\0')) == 0x8A9136AAU);  // RFC 3720, B.4
+  const std::string record = tf_record("abc");
+  BOOST_TEST(record.size() == 8U + 4U + 3U + 4U);
+  BOOST_TEST(record.substr(0, 8) == std::string("\3\0\0\0\0\0\0\0", 8));
+  BOOST_TEST(record.substr(12, 3) == "abc");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
