@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <ctime>
 #include <string_view>
 #include <utility>
 
@@ -22,12 +21,9 @@ double now() {
   return in_seconds(Clock::now().time_since_epoch());
 }
 
-// "14:05 ", of this machine's time zone.
-std::string time_of_day() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  ::localtime_r(&now, &local);
-  return fmt::format("{:02}:{:02} ", local.tm_hour, local.tm_min);
+// "2026-11-30 14:05 "
+std::string minute_now() {
+  return local_time(unix_now()).substr(0, std::string_view("2026-11-30 14:05").size()) + " ";
 }
 
 // Lines of at most this many columns (npos: as long as they are). All but the first begin in column `below`,
@@ -172,7 +168,7 @@ void ProgressLine::show(const Progress& progress) {
   if (!terminal_ && now() < next_s_) return;
   next_s_ = now() + 10.0;
   if (!terminal_) {
-    notify("{}{}\n", time_of_day(), utf8_text(line_of(fields_(progress))));
+    notify("{}{}\n", minute_now(), utf8_text(line_of(fields_(progress))));
     return;
   }
   std::vector<std::string> lines;
@@ -195,7 +191,7 @@ void ProgressLine::show(const Progress& progress) {
 void ProgressLine::show(const Event& event) {
   if (!verbose_ && !matters(event.kind)) return;
   clear();
-  const std::string begin = fmt::format("{}{:>9}  {:<10} ", terminal_ ? std::string() : time_of_day(),
+  const std::string begin = fmt::format("{}{:>9}  {:<10} ", terminal_ ? std::string() : minute_now(),
                                         time_in_log(event.elapsed_s), event.kind);
   const std::string subject =
       event.individual == 0 || event.kind == "stop" ? std::string() : fmt::format("#{} ", event.individual);

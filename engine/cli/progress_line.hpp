@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The progress display of a search: a few lines that are redrawn on a terminal (one, if it is small), a line
 // every ten seconds elsewhere, and a line for each event that matters. Lines that do not go to a terminal
-// begin with the time of day.
+// begin with the date and the time of day.
 #pragma once
 
 #include <functional>
