@@ -23,9 +23,9 @@ struct Place {
     write_text(folder / "runs" / "second" / "run.db", "");
     write_text(folder / "mine.yaml", "");
     write_text(folder / "mine.txt", "");
-    write_text(folder / "bash", bash_completion());
-    write_text(folder / "zsh" / "_cultivar", zsh_completion());
-    write_text(folder / "fish", fish_completion());
+    write_text(folder / "scripts" / "of_bash", bash_completion());
+    write_text(folder / "scripts" / "_cultivar", zsh_completion());
+    write_text(folder / "scripts" / "of_fish", fish_completion());
     fs::current_path(folder.path());
   }
   ~Place() { fs::current_path(before); }
@@ -53,14 +53,14 @@ struct Place {
     return all;
   }
   std::string bash(const std::string& line) const {
-    return answer(
-        {"bash", "-c",
-         "source bash; COMP_LINE=\"$1\"; COMP_POINT=${#1}; _cultivar; ((${#COMPREPLY[@]})) && printf "
-         "'%s\\n' \"${COMPREPLY[@]}\"; true",
-         "bash", line});
+    return answer({"bash", "-c",
+                   "source scripts/of_bash; COMP_LINE=\"$1\"; COMP_POINT=${#1}; _cultivar; "
+                   "((${#COMPREPLY[@]})) && printf "
+                   "'%s\\n' \"${COMPREPLY[@]}\"; true",
+                   "bash", line});
   }
   std::string fish(const std::string& line) const {
-    return answer({"fish", "-N", "-c", "source fish; complete -C $argv[1]", "--", line});
+    return answer({"fish", "-N", "-c", "source scripts/of_fish; complete -C $argv[1]", "--", line});
   }
 };
 
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(zsh_offers_the_same, *boost::unit_test::precondition([](aut
   const std::string program =
       "zmodload zsh/zpty; zpty -b z zsh -f -i\n"
       "drain() { local out; while zpty -rt z out; do :; done }\n"
-      "zpty -w z 'fpath=(zsh $fpath); autoload -Uz compinit; compinit -u'\n"
+      "zpty -w z 'fpath=(scripts $fpath); autoload -Uz compinit; compinit -u'\n"
       "zpty -w z 'echo() { print -r -- \"<$*>\" >>answers; }; alias cultivar=echo; setopt complete_aliases; "
       "compdef _cultivar cultivar'\n"
       "for line in 'cultivar das' 'cultivar show f' 'cultivar evaluate softmax --target o'; do\n"

@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(a_search_that_ends_says_why) {
   BOOST_TEST(words_of(p).find(" | ending in 1 min 30 s at most: no kernel") != std::string::npos);
   p.in_flight = {{1, "seed", InFlight::Doing::confirmation, 0, "step 5 of 11: drawn run 12 of 160"}};
   BOOST_TEST(line_of(fields_of(p), 79) ==
-             "no kernel measured yet | confirming #1: step 5 of 11: draw ... | ending | 0 s");
+             "no kernel measured yet | confirming #1: step 5 of 11: drawn  ... | ending | 0 s");
 }
 
 BOOST_AUTO_TEST_CASE(a_running_tool_is_not_a_model_that_is_waited_for) {

@@ -291,7 +291,7 @@ BOOST_AUTO_TEST_CASE(files_hold_every_individual_and_no_formula) {
       BOOST_TEST(line.contains(name), name);
       if (name == "configuration") {
         BOOST_TEST(quoted);
-        BOOST_TEST(cell.find("STAGES=3") != std::string::npos, cell);
+        BOOST_TEST(cell.find("STAGES=") != std::string::npos, cell);
       } else if (line[name].is_null()) {
         BOOST_TEST((cell.empty() && !quoted), name);
       } else if (line[name].is_string()) {
