@@ -58,9 +58,14 @@ std::string duration(double seconds) {
     return fmt::format("{} s", tenths < 10.0 ? tenths : std::round(seconds));
   }
   const auto whole = static_cast<std::int64_t>(std::llround(seconds));
-  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
-  if (whole < 86400) return fmt::format("{} h {} min", whole / 3600, whole / 60 % 60);
-  return fmt::format("{} d {} h", whole / 86400, whole / 3600 % 24);
+  const auto two = [&](std::int64_t unit, const char* name, std::int64_t part, const char* part_name) {
+    const std::int64_t rest = whole % unit / part;
+    return fmt::format("{} {}{}", whole / unit, name,
+                       rest == 0 ? "" : fmt::format(" {} {}", rest, part_name));
+  };
+  return whole < 3600    ? two(60, "min", 1, "s")
+         : whole < 86400 ? two(3600, "h", 60, "min")
+                         : two(86400, "d", 3600, "h");
 }
 
 std::string local_time(double at) {

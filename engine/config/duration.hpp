@@ -16,7 +16,7 @@ std::optional<double> duration_seconds(std::string_view text);
 double read_duration(const YamlNode&, bool may_be_zero = false);
 std::string duration_text(double seconds);  // as a configuration takes it: "1h30m"
 
-// For people, everywhere: "9.5 s", "42 s", "3 min 10 s", "2 h 5 min", "3 d 4 h".
+// For people, everywhere: "9.5 s", "42 s", "3 min 10 s", "2 h 5 min", "3 d".
 std::string duration(double seconds);
 // Of seconds since 1970, in this machine's time zone: "2026-11-30 14:05:10 CET".
 std::string local_time(double at);

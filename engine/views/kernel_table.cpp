@@ -109,7 +109,7 @@ json exported_facts(const RunIndex& index, const KernelFacts& k, const KernelTex
   if (!(k.fitness > 0.0)) line["fitness"] = line["measured"] = nullptr;
   if (k.parent == 0) line["parent"] = nullptr;
   if (k.model == 0 && k.tokens == 0) line["usd"] = line["tokens"] = nullptr;
-  if (k.state != IndividualState::rejected) line["stage"] = line["reason"] = nullptr;
+  if (index.word(k.stage).empty()) line["stage"] = line["reason"] = nullptr;
   return line;
 }
 
