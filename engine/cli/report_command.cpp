@@ -14,7 +14,7 @@
 #include "engine/report/event_file.hpp"
 #include "engine/store/exchanges.hpp"
 #include "engine/store/summary.hpp"
-#include "engine/views/kernel_table.hpp"
+#include "engine/views/kernel_files.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/plain_text.hpp"
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run's individuals as a table: filtered, sorted, a page at a time, or as a file.
+// A run's individuals as a table: filtered, sorted, a page at a time.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
+#include "engine/store/kernel_lines.hpp"
 #include "engine/store/record.hpp"
 #include "engine/views/run_index.hpp"
 
@@ -26,6 +24,9 @@ struct TableQuery {
 };
 inline constexpr std::size_t most_rows = 500;  // of a page
 
+// What a row says of an individual.
+nlohmann::json line_facts(const RunIndex&, const KernelFacts&, const KernelTexts&);
+
 // "rows": a page of those that fit; "all": how many fit; "operators", "models", "stages", "islands": the
 // values that occur.
 nlohmann::json table_view(const Record&, const RunIndex&, const TableQuery&);
@@ -34,15 +35,6 @@ nlohmann::json table_view(const Record&, const RunIndex&, const TableQuery&);
 // source, the intervals of its times, what its errors are beside contenders, its calls to models as texts.
 // null: there is none.
 nlohmann::json variant_view(const Record&, const RunIndex&, IndividualId);
-
-// What files say of each individual. A value that was not measured is empty in CSV and null in JSON lines.
-struct FileColumn {
-  const char *name, *about;
-};
-const std::vector<FileColumn>& file_columns();
-// Every individual, one at a time: of a CSV file with a line of heads, and of JSON lines.
-void each_csv_line(const Record&, const RunIndex&, const std::function<void(std::string_view)>& write);
-void each_json_line(const Record&, const RunIndex&, const std::function<void(std::string_view)>& write);
 
 // For a page without a server: every individual in few bytes. "columns" names the values of each of "rows";
 // operators, models, stages and reasons are numbers of "words".
