@@ -45,6 +45,30 @@ void sort_by(std::vector<const KernelFacts*>& rows, bool descending, const Key& 
     std::ranges::stable_sort(rows, std::less<>(), key);
 }
 
+}  // namespace
+
+json line_facts(const RunIndex& index, const KernelFacts& k, const KernelTexts& texts) {
+  return {{"id", k.id},
+          {"state", name_of(k.state)},
+          {"promoted", k.promoted},
+          {"expelled", k.expelled},
+          {"fitness", k.fitness},
+          {"measured", k.measured},
+          {"stage", index.word(k.stage)},
+          {"reason", index.word(k.reason)},
+          {"parent", k.parent},
+          {"operator", index.word(k.op)},
+          {"model", index.word(k.model)},
+          {"island", k.island},
+          {"elapsed_s", k.elapsed_s >= 0.0 ? json(k.elapsed_s) : json()},
+          {"usd", k.usd},
+          {"tokens", k.tokens},
+          {"configuration", texts.configuration},
+          {"note", texts.note}};
+}
+
+namespace {
+
 std::vector<std::string> words_in_use(const RunIndex& index, std::uint32_t KernelFacts::*which) {
   std::set<std::uint32_t> numbers;
   for (const KernelFacts& k : index.kernels()) numbers.insert(k.*which);
@@ -112,26 +136,6 @@ json calls_of(const Record& record, const RunIndex& index, const KernelFacts& k)
 }
 
 }  // namespace
-
-json line_facts(const RunIndex& index, const KernelFacts& k, const KernelTexts& texts) {
-  return {{"id", k.id},
-          {"state", name_of(k.state)},
-          {"promoted", k.promoted},
-          {"expelled", k.expelled},
-          {"fitness", k.fitness},
-          {"measured", k.measured},
-          {"stage", index.word(k.stage)},
-          {"reason", index.word(k.reason)},
-          {"parent", k.parent},
-          {"operator", index.word(k.op)},
-          {"model", index.word(k.model)},
-          {"island", k.island},
-          {"elapsed_s", k.elapsed_s >= 0.0 ? json(k.elapsed_s) : json()},
-          {"usd", k.usd},
-          {"tokens", k.tokens},
-          {"configuration", texts.configuration},
-          {"note", texts.note}};
-}
 
 json table_view(const Record& record, const RunIndex& index, const TableQuery& query) {
   std::vector<const KernelFacts*> rows;
