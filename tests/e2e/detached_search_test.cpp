@@ -106,7 +106,8 @@ BOOST_AUTO_TEST_CASE(it_runs_without_a_terminal_and_is_followed_stopped_and_resu
   BOOST_TEST(!contains(waiting.err, "kill -9"), waiting.err);
   BOOST_TEST(run({"stop", "own"}).exit == 0);
   const std::string log = read_text(folder / "runs/own/search.log");
-  const std::regex suspended("\n[0-2][0-9]:[0-5][0-9] +[0-9.]+ (s|min [0-9]+ s)  suspended  for 1");
+  const std::regex suspended(
+      "\n[0-9]{4}-[0-9]{2}-[0-9]{2} [0-2][0-9]:[0-5][0-9] +[0-9.]+ (s|min( [0-9]+ s)?)  suspended  for 1");
   BOOST_TEST(std::regex_search(log, suspended), log);
 
   const auto evaluated = status()["evaluations"];
