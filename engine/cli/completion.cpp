@@ -291,7 +291,7 @@ _cultivar() {
       :folders) compopt -o filenames 2>/dev/null; mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -d -- "$current") ;;
       :yaml)
         compopt -o filenames 2>/dev/null
-        mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -X '!*.y?(a)ml' -- "$current"; compgen -d -- "$current")
+        mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -X '!*.yaml' -- "$current"; compgen -f -X '!*.yml' -- "$current"; compgen -d -- "$current")
         ;;
       *) line=${line%%$'\t'*}; COMPREPLY+=("${line#"$kept"}") ;;
     esac
