@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(the_picture_of_a_hundred_thousand_kernels_is_below_a_megaby
 }
 
 BOOST_AUTO_TEST_CASE(records_of_an_event_file_have_the_checksums_of_their_format) {
-  BOOST_TEST(crc32c("123456789") == 0xE3069283U);  // the check value of CRC-32C
+  BOOST_TEST(crc32c("123456789") == 0xE3069283U);            // the check value of CRC-32C
   BOOST_TEST(crc32c(std::string(32, '\0')) == 0x8A9136AAU);  // RFC 3720, B.4
   const std::string record = tf_record("abc");
   BOOST_TEST(record.size() == 8U + 4U + 3U + 4U);
