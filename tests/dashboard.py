@@ -13,145 +13,20 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.parse
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
 import browser as chromium  # noqa: E402
-
-VIEWS = ["overview", "evaluations", "lineage", "islands", "kernels", "failures", "operators", "devices", "budgets",
-         "interventions", "log"]
-# What each view of the synthetic run says.
-SAYS = {"overview": "Promotions", "evaluations": "By number", "lineage": "on the path", "islands": "Parents on island", "kernels": "Configuration and note",
-        "failures": "identifier \"warpgroup_wait\" is undefined", "operators": "crossover", "devices": "NVIDIA H100", "budgets": "Search time",
-        "interventions": "no promotion during 40 evaluations", "log": "promoted"}
-
-# Elements without a name for a screen reader; texts whose contrast is below 4.5 (3 if they are large).
-NAMELESS = """return [...document.querySelectorAll('a[href], button, select, input, [role=region], svg[tabindex], meter')].filter(e => e.offsetParent !== null || e.tagName === 'svg')
-  .filter(e => !(e.getAttribute('aria-label') || (e.labels && e.labels[0] && e.labels[0].textContent.trim()) || e.textContent.trim())).map(e => e.outerHTML.slice(0, 120))"""
-FAINT = """
-const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
-const rgb = c => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = c; canvas.fillRect(0, 0, 1, 1); const d = canvas.getImageData(0, 0, 1, 1).data; return [...d]; };
-const light = c => { const [r, g, b] = c.slice(0, 3).map(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; }); return .2126 * r + .7152 * g + .0722 * b; };
-const found = [];
-const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-for (let n = walker.nextNode(); n; n = walker.nextNode()) {
-  const e = n.parentElement;
-  if (!n.textContent.trim() || !e.getClientRects().length || ['SCRIPT', 'STYLE', 'NOSCRIPT', 'OPTION'].includes(e.tagName) || e.closest(':disabled, .skip')) continue;
-  const style = getComputedStyle(e);
-  let at = e, back = [0, 0, 0, 0];
-  while (at && back[3] < 255) { back = rgb(getComputedStyle(at).backgroundColor); at = at.parentElement; }
-  if (back[3] < 255) back = rgb(matchMedia('(prefers-color-scheme: dark)').matches ? '#14171b' : '#fff');
-  const front = rgb(e instanceof SVGElement ? style.fill : style.color), a = light(front), b = light(back);
-  const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05), large = parseFloat(style.fontSize) >= 24;
-  if (ratio < (large ? 3 : 4.5)) found.push(ratio.toFixed(2) + ' ' + n.textContent.trim().slice(0, 40));
-}
-return [...new Set(found)];"""
-
-
-class Served:
-    """A dashboard of these runs."""
-
-    def __init__(self, programs, *words, port=0):
-        self.process = subprocess.Popen([str(programs / "cultivar"), "dashboard", *map(str, words), "--json", "--port", str(port)],
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        said = ""
-        while not said.endswith("}\n"):
-            line = self.process.stdout.readline()
-            if not line:
-                raise RuntimeError("the dashboard ended with %s" % self.process.wait())
-            said += line
-        facts = json.loads(said)
-        self.url, self.port = facts["url"], facts["port"]
-
-    def ask(self, target, method="GET", headers=None, body=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
-        for name, value in {"Host": "127.0.0.1:%d" % self.port, **(headers or {})}.items():
-            if value is not None:
-                connection.putheader(name, value)
-        if body is not None:
-            connection.putheader("Content-Length", str(len(body)))
-        connection.endheaders(body)
-        reply = connection.getresponse()
-        return reply.status, dict(reply.getheaders()), reply.read().decode("utf-8", "replace")
-
-    def resident_mib(self):
-        with open("/proc/%d/status" % self.process.pid) as f:
-            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS")) / 1024
-
-    def end(self):
-        self.process.send_signal(signal.SIGINT)
-        try:
-            code = self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise AssertionError("the dashboard does not end") from None
-        assert code == 0, code
-
-
-class Case:
-    def __init__(self, programs, pictures):
-        self.programs, self.pictures = programs, pictures
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="cultivar-dashboard-"))
-        self.browser = None
-
-    def make(self, name, *words):
-        command = [str(self.programs / "bench-synthetic-run"), str(self.folder / name), *words]
-        if "--live" in words:
-            process = subprocess.Popen(command)
-            while not (self.folder / name / "run.db").exists():
-                assert process.poll() is None
-                time.sleep(0.05)
-            return process
-        subprocess.run(command, check=True)
-        return self.folder / name
-
-    def open(self, url, view="overview", **values):
-        self.browser.go("about:blank")
-        self.browser.go(url + "#" + urllib.parse.urlencode({"view": view, **values}))
-        self.ready(view)
-
-    def ready(self, view, seconds=10.0):
-        self.browser.wait("document.getElementById('main').dataset.ready === arguments[0]", seconds, view)
-        self.browser.run("return document.fonts.ready.then(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))))")
-
-    def no_trouble(self, where):
-        said = self.browser.console()
-        assert not said, (where, said)
-        assert self.browser.run("return window.attacked === undefined"), where
-        wide = self.browser.run("return [document.documentElement.scrollWidth, innerWidth]")
-        assert wide[0] <= wide[1], (where, "wider than the window", wide)
-        nameless = self.browser.run(NAMELESS)
-        assert not nameless, (where, nameless)
-
-    def picture(self, name):
-        if self.pictures:
-            height = self.browser.run("return document.documentElement.scrollHeight")
-            width = self.browser.run("return innerWidth")
-            self.browser.size(width, max(500, min(height, 1900)))
-            time.sleep(0.2)
-            self.browser.picture(self.pictures / (name + ".png"), False)
-            self.browser.size(width, 900)
-
-    def through_the_views(self, url, label, run=""):
-        values = {"run": run} if run else {}
-        for width in (1440, 360):
-            self.browser.size(width, 900)
-            for view in VIEWS:
-                self.open(url, view, **values)
-                assert SAYS[view] in self.browser.text(), (label, view, self.browser.text()[:600])
-                self.no_trouble((label, view, width))
-                order = self.browser.run("const t = document.querySelector('main table, main dl'), f = document.querySelector('main figure'); return !f || !!(t && (t.compareDocumentPosition(f) & 4))")
-                assert order, (view, "a chart stands before the table")
-                if view in ("overview", "lineage", "kernels", "devices"):
-                    self.picture("%s_%s_%d" % (label, view, width))
+from dashboard_case import FAINT, SAYS, VIEWS, Case, column  # noqa: E402
+from dashboard_reader import as_it_is, downloaded, moments_are_of_one_form, source_is_taken_away, what_a_reader_does_stays  # noqa: E402
+from dashboard_refused import refused  # noqa: E402
+from served import Served  # noqa: E402
 
 
 def finished(case):
-    run = case.make("finished", "--individuals", "240", "--hostile")
+    run = case.make("finished", "--individuals", "240", "--hostile", "--pending", "3")
     server = Served(case.programs, run)
     b = case.browser = chromium.Browser()
     try:
@@ -169,13 +44,18 @@ def finished(case):
         # Filter, sort and paging.
         case.open(server.url, "kernels")
         first = b.run("return document.querySelector('tbody td').innerText")
-        assert first == "#240", first
+        assert first == "#243", first
+        assert "STAGES=" in column(b, 9)[0] and "{" not in "".join(column(b, 9)), column(b, 9)[:3]
         b.click("button[data-key=next]")
-        b.wait("document.querySelector('.pages span').innerText === '51 to 100 of 240'")
+        b.wait("document.querySelector('.pages span').innerText === '51 to 100 of 243'")
         b.click("button[data-key=sort-fitness]")
         b.wait("document.querySelector('th[aria-sort=descending] button')?.innerText === 'TFLOPS'")
         values = [float(each) for each in b.run("return [...document.querySelectorAll('tbody td:nth-child(3)')].map(e => e.innerText)")]
         assert values == sorted(values, reverse=True) and len(values) == 50, values
+        b.click("button[data-key=sort-fitness]")
+        b.wait("document.querySelector('th[aria-sort=ascending] button')?.innerText === 'TFLOPS'")
+        values = [float(each) for each in column(b, 3)]  # those that were not measured are last
+        assert values == sorted(values), values
         b.run("const s = document.querySelector('select[name=state]'); s.value = 'rejected'; s.dispatchEvent(new Event('change'))")
         b.wait("(all => all.length > 0 && all.every(e => e.innerText === 'rejected'))([...document.querySelectorAll('tbody td:nth-child(2)')])")
         b.run("document.querySelector('input[name=text]').focus()")
@@ -196,11 +76,19 @@ def finished(case):
         best = json.loads(server.ask("/api/state")[2])["summary"]["best"]["id"]
         case.open(server.url, "variant", id=best)
         text = b.text()
-        for words in ("Confirmed in a fresh process", "beside the contenders", "Blocks that ran under a check: 59 of 61", "Side by side".lower()):
+        for words in ("Confirmed in a fresh process", "beside the contenders", "Blocks that ran under a check: 59 of 61", "Its speed"):
             assert words in text, (words, text[:1500])
+        figures = b.run("return [...document.querySelectorAll('main table')[0].querySelectorAll('tbody tr')].map(r => [...r.cells].map(c => c.innerText))")
+        assert [row[0] for row in figures] == ["Measured", "Gain in its duel", "Fitness", "Confirmed", "Beside contenders", "Beside the first seed"], figures
+        assert all(cell for row in figures for cell in row) and sum(row[4].startswith("20") for row in figures) == 4, figures
+        assert b.run("return [...document.querySelectorAll('.tag')].map(e => e.innerText)") == ["best"]
         assert b.run("return document.querySelectorAll('tr.unrun').length") == 3
         case.open(server.url, "variant", id=next(id for id in range(40, 241, 40) if json.loads(server.ask("/api/variant?id=%d" % id)[2])["profile"]))
         assert "26 % long_scoreboard" in b.text() and "Roofline" in b.text(), b.text()[:800]
+
+        as_it_is(case, server, best)
+        source_is_taken_away(case, server, best)
+        moments_are_of_one_form(case, server)
 
         # With the keyboard alone.
         case.open(server.url, "overview")
@@ -211,6 +99,7 @@ def finished(case):
         b.run("document.querySelector('nav a').focus()")
         b.keys("\ue004\ue004\ue007")
         case.ready("lineage")
+        assert b.run("return document.activeElement.innerText") == "Lineage"  # where one is among the views
         b.run("document.querySelector('button.fold').focus()")
         b.keys("\ue007")
         b.wait("document.querySelector('ul.tree ul.tree li')")
@@ -220,6 +109,7 @@ def finished(case):
         b.wait("/^Best #/.test(document.querySelector('figcaption').innerText)")
         b.keys("\ue007")
         case.ready("variant")
+        b.wait("document.activeElement.tagName === 'H1'")  # what had the focus is gone
         case.no_trouble("keyboard")
     finally:
         b.close()
@@ -255,6 +145,21 @@ def suite(case):
             assert "\u2265 65,536" in b.text() and "STAGES" in b.text(), b.text()[:800]
             case.no_trouble(("cells", width))
             case.picture("cells_%d" % width)
+        # A campaign: what one pass of the model gains.
+        table = json.loads((folder / "table.json").read_text())
+        table["ranking"] = [{"name": "alpha", "ms": 6.0, "gain_ms": 2.0, "left_ms": 1.0}, {"name": html, "ms": 1.0, "gain_ms": 0.0, "left_ms": 0.5}, {"ms": "x"}, 3]
+        (folder / "table.json").write_text(json.dumps(table))
+        (case.folder / "profile.json").write_text(json.dumps({"ms": 10.0}))
+        b.wait("document.body.innerText && fetch('api/suite?suite=suite').then(r => r.json()).then(v => v.model !== null)", 20.0)
+        for width in (1440, 360):
+            b.size(width, 900)
+            case.open(server.url, "suite")
+            cells = b.run("return [...document.querySelectorAll('main table')[0].querySelectorAll('tbody tr')].map(r => [...r.cells].map(c => c.innerText))")
+            assert cells == [["alpha", "6 ms", "60 %", "4 ms", "2 ms", "1 ms"], [html, "1 ms", "10 %", "1 ms", "0 us", "500 us"], ["All else", "3 ms", "30 %", "3 ms", "", ""],
+                             ["The pass", "10 ms", "100 %", "8 ms (1.25x)", "2 ms", "1.5 ms"]], cells
+            case.no_trouble(("campaign", width))
+            case.picture("campaign_%d" % width)
+        b.size(1440, 900)
         for scheme in ("light", "dark"):
             b.color(scheme)
             for view, values in (("suite", {}), ("islands", {"run": "beta"})):
@@ -377,6 +282,8 @@ def running(case):
         b.wait("document.getElementById('main').dataset.shown !== arguments[0]", 15.0, shown)
         b.wait("document.querySelector('ul.tree ul.tree li') && document.activeElement.className === 'fold'")
 
+        what_a_reader_does_stays(case, server)
+
         # A dashboard that is started again is found again.
         case.open(server.url, "overview", run="live")
         port = server.port
@@ -423,62 +330,32 @@ def one_file(case):
         case.through_the_views(page.as_uri(), "file")
         case.open(page.as_uri(), "kernels", state="rejected", sort="id", order="up")
         assert b.run("return [...document.querySelectorAll('tbody td:nth-child(2)')].every(e => e.innerText === 'rejected')")
+        # It finds what the served page finds.
+        server = Served(case.programs, run / "run.db")
+        try:
+            for text in ("running maximum", "STAGES=3", "stages 3 -> 4", "holdout", "large", "onerror", "\u202e", "nothing of the kind"):
+                case.open(page.as_uri(), "kernels", text=text)
+                found = b.run("return document.querySelector('.pages span').innerText").split(" of ")[-1].replace("None fit.", "0")
+                assert int(found) == json.loads(server.ask("/api/table?" + urllib.parse.urlencode({"text": text}))[2])["all"], (text, found)
+            for order in ("up", "down"):
+                case.open(page.as_uri(), "kernels", sort="fitness", order=order)
+                own = [int(each[1:]) for each in column(b, 1)]
+                served = json.loads(server.ask("/api/table?sort=fitness&order=" + order)[2])["rows"]
+                assert own == [row["id"] for row in served], (order, own)
+        finally:
+            server.end()
+        case.open(page.as_uri(), "kernels", state="expelled", stage="confirm")
+        assert set(column(b, 2)) == {"failed confirmation"}, column(b, 2)
         case.open(page.as_uri(), "variant", id=1)
         assert "Manifest" in b.text()
+        name, text = downloaded(case)
+        assert name.endswith("_1.cu") and "__global__" in text, (name, text[:200])
+        b.click("button[data-key=copy]")
+        b.wait("document.querySelector('#part-source [role=status]').innerText !== ''")
         case.no_trouble("file variant")
         assert b.run("return performance.getEntriesByType('resource').length") == 0, "the file asks for something"
     finally:
         b.close()
-
-
-def refused(case):
-    run = case.make("plain", "--individuals", "20")
-    server = Served(case.programs, run)
-    own = "127.0.0.1:%d" % server.port
-    try:
-        ask = server.ask
-        status, headers, _ = ask("/")
-        assert status == 200 and "script-src 'self'" in headers["Content-Security-Policy"] and headers["X-Content-Type-Options"] == "nosniff"
-        assert ask("/", "HEAD")[0] == 200
-        for method in ("POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "PATCH"):
-            assert ask("/api/state", method)[0] == 405, method
-        assert ask("/api/state", "POST", body=b"x" * 1000)[0] == 405
-        for host in ("evil.example", "evil.example:%d" % server.port, "127.0.0.1.evil.example", "", None, "localhost.", "[::1", "127.0.0.1:80x"):
-            assert ask("/api/state", headers={"Host": host})[0] in (421, 400) or host == "localhost.", host
-        for host in ("localhost:%d" % server.port, own, "LOCALHOST"):
-            assert ask("/api/state", headers={"Host": host})[0] == 200, host
-        assert ask("/api/state", headers={"Origin": "http://evil.example"})[0] == 403
-        assert ask("/api/state", headers={"Origin": "null"})[0] == 403
-        assert ask("/api/state", headers={"Sec-Fetch-Site": "cross-site"})[0] == 403
-        assert ask("/api/state", headers={"Origin": "http://" + own, "Sec-Fetch-Site": "same-origin"})[0] == 200
-        for path in ("/../run.db", "/..%2frun.db", "/%2e%2e/%2e%2e/etc/passwd", "/api/../../run.db", "//etc/passwd", "/run.db", "/api/state/../x", "/api/%00"):
-            status, _, text = ask(path)
-            assert status in (400, 404) and "root:" not in text and "SQLite" not in text, (path, status)
-        for name in ("../plain", "/etc", "..", "plain%2f..", "%00"):
-            assert ask("/api/state?run=" + name)[0] == 404, name
-        assert ask("/api/state?run=" + "x" * 5000)[0] == 400
-        assert ask("/api/variant?id=999999")[0] == 404 and ask("/api/variant?id=-1")[0] == 404
-        assert ask("/api/table?from=99999999999999999999&count=abc")[0] == 200
-    finally:
-        server.end()
-    token = case.folder / "token"
-    token.write_text("0123456789abcdef0123\n")
-    server = Served(case.programs, run, "--token-file", token)
-    try:
-        ask = server.ask
-        assert "token=0123456789abcdef0123" in server.url
-        for target in ("/", "/api/state", "/events?run=plain", "/app.js"):
-            assert ask(target)[0] == 401, target
-        assert ask("/?token=0123456789abcdef0124")[0] == 401
-        status, headers, _ = ask("/?token=0123456789abcdef0123")
-        assert status == 303 and headers["Location"] == "/" and "HttpOnly" in headers["Set-Cookie"] and "SameSite=Strict" in headers["Set-Cookie"]
-        cookie = headers["Set-Cookie"].split(";")[0]
-        assert ask("/api/state", headers={"Cookie": "a=b; " + cookie})[0] == 200
-        assert ask("/api/state", headers={"Cookie": cookie[:-1]})[0] == 401
-        assert ask("/api/state", headers={"Authorization": "Bearer 0123456789abcdef0123"})[0] == 200
-        assert ask("/api/state", "POST", headers={"Cookie": cookie})[0] == 405
-    finally:
-        server.end()
 
 
 def on_a_terminal(command, columns, locale, seconds):
@@ -631,78 +508,7 @@ def large(case):
         b.close()
 
 
-def watched_by(port, run, viewers, stop):
-    """What that many pages with the overview ask for, each at most every 1.5 s, as long as there is news. Behind everything else."""
-    import threading
-    os.nice(19)
-
-    def watch():
-        events = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        events.request("GET", "/events?run=" + run)
-        news = events.getresponse()
-        page = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        while not stop.is_set():
-            if not news.readline().startswith(b"event"):
-                continue
-            for view in ("state", "state", "series"):
-                page.request("GET", "/api/%s?run=%s" % (view, run))
-                assert len(page.getresponse().read()) > 100
-            time.sleep(1.5)
-    threads = [threading.Thread(target=watch, daemon=True) for _ in range(viewers)]
-    for thread in threads:
-        thread.start()
-    stop.wait()
-
-
-def viewers(case):
-    """By hand: what 20 viewers cost a search that records hundreds of evaluations a second, and what they cost the dashboard."""
-    import multiprocessing
-    import re
-    evaluations, pairs = 5000, 6
-    walls, costs = {0: [], 20: []}, {0: [], 20: []}
-
-    def processor_s(pid):
-        with open("/proc/%d/stat" % pid) as f:
-            return sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
-    for pair in range(pairs):
-        for count in (0, 20) if pair % 2 == 0 else (20, 0):
-            folder = case.folder / ("soak_%d_%d" % (pair, count))
-            (folder / "config").mkdir(parents=True)
-            search = subprocess.Popen([str(case.programs / "bench-soak"), str(evaluations), str(folder)], stdout=subprocess.PIPE, text=True)
-            if count:
-                server = Served(case.programs, folder / "run", "--expect")
-                while server.ask("/api/state")[0] != 200:
-                    time.sleep(0.02)
-                stop = multiprocessing.Event()
-                client = multiprocessing.Process(target=watched_by, args=(server.port, "run", count, stop), daemon=True)
-                client.start()
-                before, at = processor_s(server.process.pid), time.monotonic()
-            said = ""
-            while "s in all" not in said:
-                line = search.stdout.readline()
-                assert line, said
-                said += line
-            if count:
-                used, took = processor_s(server.process.pid) - before, time.monotonic() - at
-                print("    dashboard: %.2f s of processor time in %.1f s, %.2f %% of a core for each of %d viewers; %.0f MiB" % (
-                    used, took, 100 * used / took / count, count, server.resident_mib()))
-                stop.set()
-                client.join(5)
-                client.kill()
-                server.end()
-            search.kill()
-            search.wait()
-            walls[count].append(float(re.search(r"([\d.]+) ms for each evaluation", said)[1]))
-            each = [float(x) for x in re.findall(r"processor ([\d.]+) ms each", said)]
-            costs[count].append(sum(each) / len(each))
-            print("  %2d viewers: %.3f ms for each evaluation, of which %.3f ms of processor time of the engine" % (count, walls[count][-1], costs[count][-1]), flush=True)
-            shutil.rmtree(folder, ignore_errors=True)
-    for name, values in (("wall", walls), ("processor", costs)):
-        ratios = sorted(b / a for a, b in zip(values[0], values[20]))
-        print("%s time with viewers / without, by pair: %s; median %.3f" % (name, " ".join("%.3f" % r for r in ratios), (ratios[(len(ratios) - 1) // 2] + ratios[len(ratios) // 2]) / 2))
-
-
-CASES = {"refused": refused, "finished": finished, "running": running, "suite": suite, "restarted": restarted, "unanswered": unanswered, "one_file": one_file, "terminal": terminal, "with_search": with_search, "large": large, "viewers": viewers}
+CASES = {"refused": refused, "finished": finished, "running": running, "suite": suite, "restarted": restarted, "unanswered": unanswered, "one_file": one_file, "terminal": terminal, "with_search": with_search, "large": large}
 
 
 def main():
@@ -716,8 +522,8 @@ def main():
     if not words:
         sys.exit(__doc__)
     absent = chromium.missing()
-    for name in words[1:] or [name for name in CASES if name not in ("large", "viewers")]:
-        if absent and name not in ("refused", "terminal", "with_search", "viewers"):
+    for name in words[1:] or [name for name in CASES if name != "large"]:
+        if absent and name not in ("refused", "terminal", "with_search"):
             print("skipped: " + absent)
             sys.exit(77)
         case = Case(pathlib.Path(words[0]).resolve(), pictures)

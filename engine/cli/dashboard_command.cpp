@@ -105,7 +105,7 @@ int dashboard_command(const Arguments& arguments) {
     std::error_code none;
     if (fs::is_directory(word, none) && !is_run(word) && (is_suite(word) || !runs_below(word).empty()))
       folders.push_back(fs::canonical(word));
-    else if (expected)
+    else if (expected && !fs::is_regular_file(word, none))  // a record itself is there
       runs.push_back(fs::weakly_canonical(fs::absolute(word)));
     else
       runs.push_back(fs::canonical(find_run(find_installation(), word)));

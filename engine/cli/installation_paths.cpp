@@ -161,6 +161,7 @@ fs::path find_run(const InstallationPaths& installation, const std::string& name
   const auto folder_of = [&](const fs::path& run) -> std::optional<fs::path> {
     for (const fs::path& folder : {run, bases[0] / run, bases[1] / run, installation.root / run})
       if (fs::exists(folder / marker, ignored)) return fs::canonical(folder);
+    if (run.filename() == marker && fs::exists(run, ignored)) return fs::canonical(run).parent_path();
     return std::nullopt;
   };
   if (const auto folder = folder_of(name)) return *folder;

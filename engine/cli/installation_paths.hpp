@@ -33,8 +33,8 @@ std::vector<std::string> task_names(const InstallationPaths&);
 // name in the root's configs/ (quickstart). Throws InputError with the nearest name.
 std::filesystem::path find_configuration(const InstallationPaths&, const std::string& path);
 
-// A folder with a run.db, or a name under runs/ of the current folder or of the root, or a unique prefix of
-// one. `marker`: the file by which a run is known; "run.lock" is there before the record is.
+// A folder with a run.db, that file, or a name under runs/ of the current folder or of the root, or a unique
+// prefix of one. `marker`: the file by which a run is known; "run.lock" is there before the record is.
 std::filesystem::path find_run(const InstallationPaths&, const std::string& name_or_folder,
                                const char* marker = "run.db");
 

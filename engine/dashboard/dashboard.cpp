@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/dashboard/page.hpp"
+#include "engine/store/kernel_lines.hpp"
+#include "engine/store/summary.hpp"
 #include "engine/views/islands_view.hpp"
 #include "engine/views/kernel_table.hpp"
 #include "engine/views/run_list.hpp"
@@ -158,6 +160,8 @@ const json& Dashboard::State::list_of_runs() {
         one["trouble"] = "it has no record yet";
       } else if (const auto record = Record::open(path)) {
         one["status"] = summary_of(*record);
+        one["created_at"] = record->facts().created_at;
+        one["last_step_at"] = last_step_at(*record);
       } else {
         one["trouble"] = plain_line(record.error().message, 500);
       }
@@ -200,7 +204,7 @@ PageResponse Dashboard::State::table_of(const std::string& name) {
     rows.back()["run"] = shown == runs.end() ? json() : json(shown->first);
   };
   for (const std::string& task : tasks_of_suite(suite->second)) add(suite->second / task);
-  kept.response = as_json({{"suite", name}, {"rows", rows}});
+  kept.response = as_json({{"suite", name}, {"rows", rows}, {"model", campaign_view(suite->second)}});
   kept.at = now();
   kept.cost = kept.at - begun;
   return kept.response;
@@ -240,7 +244,7 @@ PageResponse Dashboard::State::view(const PageTarget& target) {
     return as_json(
         children_view(record, index, id(), target.number("from", 0, kAny), target.number("count", 30, 200)));
   if (what == "islands") return as_json(one.islands.of(record, index));
-  if (what == "failures") return as_json(failures_view(record, index));
+  if (what == "failures") return as_json(failures_view(index));
   if (what == "operators") return as_json(operators_view(record, index));
   if (what == "devices") return as_json(devices_view(record, index));
   if (what == "budgets") return as_json(budgets_view(record, index));
@@ -254,6 +258,7 @@ PageResponse Dashboard::State::view(const PageTarget& target) {
     query.op = target.value("operator");
     query.model = target.value("model");
     query.stage = target.value("stage");
+    query.reason = target.value("reason");
     query.text = target.value("text").substr(0, 200);
     if (!target.value("island").empty()) query.island = static_cast<int>(target.number("island", 0, kAny));
     query.sort = target.value("sort");
@@ -261,6 +266,14 @@ PageResponse Dashboard::State::view(const PageTarget& target) {
     query.from = target.number("from", 0, kAny);
     query.count = target.number("count", 50, most_rows);
     return as_json(table_view(record, index, query));
+  }
+  if (what == "source") {
+    if (!index.find(id())) return trouble(404, "This run has no individual with that number.");
+    PageResponse response;
+    response.body = record.source(id());
+    response.headers.emplace_back("Content-Disposition",
+                                  "attachment; filename=\"" + source_file(record, id()) + "\"");
+    return response;
   }
   if (what == "variant") {
     const json facts = variant_view(record, index, id());

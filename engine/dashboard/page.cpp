@@ -95,13 +95,13 @@ std::string page_of_run(const Record& record, const RunIndex& index) {
             {"series?by=count", series_view(index, true)},
             {"path", path_view(record, index, 0)},
             {"islands", IslandsView().of(record, index)},
-            {"failures", failures_view(record, index)},
+            {"failures", failures_view(index)},
             {"operators", operators_view(record, index)},
             {"devices", devices_view(record, index)},
             {"budgets", budgets_view(record, index)},
             {"interventions", interventions_view(record)},
             {"events", events_view(record, 0, kEvents)},
-            {"compact", compact_table(index)}};
+            {"compact", compact_table(record, index)}};
   std::string variants;
   for (const IndividualId id : chosen(index)) {
     const std::string one = in_html(variant_view(record, index, id));

@@ -101,6 +101,7 @@ std::optional<PageResponse> refusal(const PageRequest& request, const AccessRule
     response.headers.emplace_back("Allow", "GET, HEAD");
     return response;
   }
+  if (request.repeated) return said(400, "The request has a header twice of which there may be one.");
   const std::string host = host_name(request.host);
   if (host.empty() || std::ranges::find(rules.hosts, host) == rules.hosts.end())
     return said(

@@ -15,6 +15,7 @@ namespace cultivar {
 struct PageRequest {
   std::string method, target;  // target: as sent, "/api/state?run=quickstart"
   std::string host, origin, fetch_site, cookie, authorization;  // headers; empty: absent
+  bool repeated = false;  // one of them, other than the cookie, stands there more than once
 };
 
 struct PageResponse {

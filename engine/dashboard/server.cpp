@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -14,6 +15,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
+#include <list>
 
 namespace cultivar {
 
@@ -24,9 +26,10 @@ using tcp = asio::ip::tcp;
 
 namespace {
 
-constexpr int kMostConnections = 256;
+constexpr std::size_t kMostConnections = 256, kMostOfPeer = 128;
 constexpr std::uint32_t kMostHeader = 16 << 10;
-constexpr std::chrono::seconds kIdle{30};
+constexpr std::chrono::seconds kIdle{30},
+    kHead{10};                                    // kHead: from the first byte of a request to its whole head
 constexpr std::chrono::milliseconds kLook{1000};  // how often a run is looked at for news
 constexpr int kBeat = 15;  // looks without news after which a stream says that it lives
 
@@ -37,11 +40,18 @@ std::string text_of(const http::fields& fields, http::field name) {
 
 PageRequest request_of(const http::request<http::empty_body>& r) {
   const auto method = r.method_string(), target = r.target();
-  const auto site = r["Sec-Fetch-Site"];
-  return {
-      {method.data(), method.size()},        {target.data(), target.size()}, text_of(r, http::field::host),
-      text_of(r, http::field::origin),       {site.data(), site.size()},     text_of(r, http::field::cookie),
-      text_of(r, http::field::authorization)};
+  constexpr const char* kSite = "Sec-Fetch-Site";
+  const auto site = r[kSite];
+  const bool repeated = r.count(http::field::host) > 1 || r.count(http::field::origin) > 1 ||
+                        r.count(http::field::authorization) > 1 || r.count(kSite) > 1;
+  return {{method.data(), method.size()},
+          {target.data(), target.size()},
+          text_of(r, http::field::host),
+          text_of(r, http::field::origin),
+          {site.data(), site.size()},
+          text_of(r, http::field::cookie),
+          text_of(r, http::field::authorization),
+          repeated};
 }
 
 void set_headers(http::fields& fields, const PageResponse& response) {
@@ -50,6 +60,12 @@ void set_headers(http::fields& fields, const PageResponse& response) {
   fields.set(http::field::content_type, response.type);
 }
 
+struct Connection {
+  beast::tcp_stream* stream = nullptr;  // in the frame of serve(), as long as it is listed
+  asio::ip::address peer;
+  enum class Doing { waiting, streaming, answering } doing = Doing::waiting;  // waiting: for a whole request
+};
+
 }  // namespace
 
 struct DashboardServer::State {
@@ -57,12 +73,13 @@ struct DashboardServer::State {
   Dashboard& dashboard;
   asio::io_context context{1};
   tcp::acceptor acceptor{context};
-  int connections = 0;
+  std::list<Connection> connections;  // those that wait: the one that has waited longest first
 
   State(Options chosen, Dashboard& shown) : options(std::move(chosen)), dashboard(shown) {}
   asio::awaitable<void> accept();
-  asio::awaitable<void> converse(tcp::socket);
-  asio::awaitable<void> converse(beast::tcp_stream&);
+  bool make_room(const asio::ip::address& peer);
+  asio::awaitable<void> serve(tcp::socket, asio::ip::address peer);
+  asio::awaitable<void> converse(std::list<Connection>::iterator);
   asio::awaitable<void> tell_news(beast::tcp_stream&, PageResponse);
   asio::awaitable<void> watch(const std::atomic<bool>& stop);
 };
@@ -77,33 +94,61 @@ asio::awaitable<void> DashboardServer::State::accept() {
       co_await pause.async_wait(asio::use_awaitable);
       continue;
     }
-    if (connections < kMostConnections) asio::co_spawn(context, converse(std::move(socket)), asio::detached);
+    const auto peer = socket.remote_endpoint(failed).address();
+    if (failed) continue;  // it has gone already
+    if (!make_room(peer)) continue;
+    asio::co_spawn(context, serve(std::move(socket), peer), asio::detached);
   }
 }
 
-asio::awaitable<void> DashboardServer::State::converse(tcp::socket socket) {
-  ++connections;
+// Nobody keeps others out by connections that are silent, or by many: the one that has waited longest for a
+// request is closed, or else the oldest stream of events, whose page opens another. false: all are at work.
+bool DashboardServer::State::make_room(const asio::ip::address& peer) {
+  const auto open = [](const Connection& each) { return each.stream->socket().is_open(); };
+  const auto own = [&](const Connection& each) { return open(each) && each.peer == peer; };
+  const bool many = static_cast<std::size_t>(std::ranges::count_if(connections, own)) >= kMostOfPeer;
+  if (!many && connections.size() < kMostConnections) return true;
+  for (const auto doing : {Connection::Doing::waiting, Connection::Doing::streaming})
+    for (Connection& each : connections)
+      if (each.doing == doing && (many ? own(each) : open(each))) {
+        each.stream->close();  // its coroutine ends soon
+        return connections.size() < 2 * kMostConnections;
+      }
+  return false;
+}
+
+asio::awaitable<void> DashboardServer::State::serve(tcp::socket socket, asio::ip::address peer) {
   beast::tcp_stream stream(std::move(socket));
+  const auto connection = connections.insert(connections.end(), {&stream, std::move(peer)});
   try {
-    co_await converse(stream);
+    co_await converse(connection);
   } catch (const std::exception&) {  // the client has gone, or said what is no HTTP
   }
-  --connections;
+  connections.erase(connection);
 }
 
-asio::awaitable<void> DashboardServer::State::converse(beast::tcp_stream& stream) {
+asio::awaitable<void> DashboardServer::State::converse(std::list<Connection>::iterator connection) {
+  beast::tcp_stream& stream = *connection->stream;
   beast::flat_buffer buffer(2 * kMostHeader);
   for (bool more = true; more;) {
     http::request_parser<http::empty_body> parser;
     parser.header_limit(kMostHeader);
-    stream.expires_after(kIdle);
+    connection->doing = Connection::Doing::waiting;
+    connections.splice(connections.end(), connections, connection);
+    if (buffer.size() == 0) {
+      stream.expires_after(kIdle);
+      buffer.commit(co_await stream.async_read_some(buffer.prepare(4096), asio::use_awaitable));
+    }
+    stream.expires_after(kHead);
     co_await http::async_read_header(stream, buffer, parser, asio::use_awaitable);
+    connection->doing = Connection::Doing::answering;
     const bool whole = parser.is_done();  // otherwise it has a body, which nothing here reads
     const http::request<http::empty_body> request = parser.release();
     const PageRequest asked = request_of(request);
     const auto refused = refusal(asked, options.rules);
     PageResponse answer = refused ? *refused : dashboard.answer(asked);
     if (answer.type == "text/event-stream") {
+      connection->doing = Connection::Doing::streaming;
       co_await tell_news(stream, std::move(answer));
       co_return;
     }
@@ -136,7 +181,7 @@ asio::awaitable<void> DashboardServer::State::tell_news(beast::tcp_stream& strea
   asio::steady_timer timer(context);
   std::string told;
   int quiet = 0;
-  for (;;) {
+  while (stream.socket().is_open()) {
     const std::string revision = dashboard.revision(answer.events_of);
     std::string text;
     if (revision != told)

@@ -26,8 +26,9 @@ class DashboardServer {
   DashboardServer& operator=(const DashboardServer&) = delete;
 
   unsigned short port() const;
-  // Returns soon after `stop` is set. At most 256 connections; a client that sends or reads nothing for 30 s
-  // is left.
+  // Returns soon after `stop` is set. At most 256 connections, 128 of one address: beyond that the oldest one
+  // that waits for a request is closed. A client that sends or reads nothing for 30 s is left, and one whose
+  // request has no end after 10 s.
   void serve(const std::atomic<bool>& stop);
 
  private:

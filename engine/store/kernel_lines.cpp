@@ -48,9 +48,8 @@ std::vector<IndividualId> kernels_mentioning(const Record& record, const std::st
     pattern += c == '%' || c == '_' || c == '\\' ? std::string("\\") + c : std::string(1, c);
   each_row(
       record.database(),
-      "SELECT id FROM individuals WHERE note LIKE ?1 ESCAPE '\\' OR configuration LIKE ?1 ESCAPE '\\' OR op "
-      "LIKE ?1 "
-      "ESCAPE '\\' OR model LIKE ?1 ESCAPE '\\' OR stage LIKE ?1 ESCAPE '\\' OR reason LIKE ?1 ESCAPE '\\' "
+      "SELECT id FROM individuals WHERE note LIKE ?1 ESCAPE '\\' OR "
+      "replace(replace(replace(configuration, '\"', ''), ':', '='), ',', ' ') LIKE ?1 ESCAPE '\\' "
       "ORDER BY id",
       [&](SQLite::Statement& row) { ids.push_back(column<IndividualId>(row, 0)); }, pattern + "%");
   return ids;
@@ -68,6 +67,20 @@ std::vector<KernelTexts> kernel_texts(const Record& record, const std::vector<In
     if (row.executeStep()) read_row(row, each.configuration, each.note);
   }
   return texts;
+}
+
+double evaluated_at(const Record& record, IndividualId id, Examination of) {
+  return first_of<double>(
+      record.database(),
+      "SELECT at FROM evaluations WHERE individual = ? AND kind = ? ORDER BY number DESC LIMIT 1", id,
+      std::string(name_of(of)));
+}
+
+double last_step_at(const Record& record) {
+  const std::string heartbeat = meta(record.database(), "heartbeat");
+  return heartbeat.empty() ? first_of<double>(record.database(),  // an earlier version recorded none
+                                              "SELECT at FROM events ORDER BY number DESC LIMIT 1")
+                           : number_in(heartbeat, "heartbeat");
 }
 
 std::int64_t revision_of(const Record& record) {

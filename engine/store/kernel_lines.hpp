@@ -29,8 +29,8 @@ struct KernelLine {
 void each_kernel_line(const Record&, const std::function<void(const KernelLine&)>&,
                       IndividualId after = 0);  // by id
 std::optional<KernelLine> kernel_line(const Record&, IndividualId);
-// Those whose note, configuration, operator, model, stage or reason contains the text, in either case of
-// ASCII letters; by id.
+// Those whose note or configuration, as "BLOCK_M=64 STAGES=2", contains the text, in either case of ASCII
+// letters; by id.
 std::vector<IndividualId> kernels_mentioning(const Record&, const std::string& text);
 // The configuration and the note of some individuals, as recorded, each cut to this many bytes; in the order
 // of `ids`.
@@ -38,6 +38,10 @@ struct KernelTexts {
   std::string configuration, note;
 };
 std::vector<KernelTexts> kernel_texts(const Record&, const std::vector<IndividualId>& ids, std::size_t most);
+
+// Seconds since 1970. evaluated_at: of the newest evaluation of that kind; 0: there is none.
+double evaluated_at(const Record&, IndividualId, Examination);
+double last_step_at(const Record&);  // when the search last recorded anything
 
 // Differs from what it was if another process has written to the record since this one was opened.
 std::int64_t revision_of(const Record&);

@@ -4,18 +4,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
 
 #include "engine/store/exchanges.hpp"
+#include "engine/store/summary.hpp"
 #include "engine/views/evaluation_view.hpp"
 #include "engine/views/individual_view.hpp"
+#include "engine/views/run_views.hpp"
 #include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "evaluators/target/language.hpp"
+#include "evaluators/variant/configuration_json.hpp"
 #include "operators/llm/plain_prompt.hpp"
 
 namespace cultivar {
@@ -24,25 +29,92 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::size_t kText = 300;           // bytes of a configuration or a note in a table
-constexpr std::size_t kLongest = 200 << 10;  // of a compiler's output, a prompt or an answer
+constexpr std::size_t kText = 300;                // bytes of a configuration or a note in a table
+constexpr std::size_t kConfiguration = 64 << 10;  // bytes of one that is read
+constexpr std::size_t kLongest = 200 << 10;       // of a compiler's output, a prompt or an answer
 
 bool fits(const RunIndex& index, const KernelFacts& k, const TableQuery& query) {
-  if (query.state == "promoted" ? !k.promoted : !query.state.empty() && query.state != name_of(k.state))
+  if (query.state == "promoted"   ? !k.promoted
+      : query.state == "expelled" ? !k.expelled
+                                  : !query.state.empty() && query.state != name_of(k.state))
     return false;
   if (query.island && *query.island != k.island) return false;
   const auto differs = [&](const std::string& wanted, std::uint32_t word) {
     return !wanted.empty() && wanted != index.word(word);
   };
-  return !differs(query.op, k.op) && !differs(query.model, k.model) && !differs(query.stage, k.stage);
+  return !differs(query.op, k.op) && !differs(query.model, k.model) && !differs(query.stage, k.stage) &&
+         !differs(query.reason, k.reason);
 }
 
-template <class Key>
-void sort_by(std::vector<const KernelFacts*>& rows, bool descending, const Key& key) {
+// Those without a value last.
+template <class Key, class Known>
+void sort_by(std::vector<const KernelFacts*>& rows, bool descending, const Key& key, const Known& known) {
+  const auto end = std::stable_partition(rows.begin(), rows.end(), known);
   if (descending)
-    std::ranges::stable_sort(rows, std::greater<>(), key);
+    std::ranges::stable_sort(rows.begin(), end, std::greater<>(), key);
   else
-    std::ranges::stable_sort(rows, std::less<>(), key);
+    std::ranges::stable_sort(rows.begin(), end, std::less<>(), key);
+}
+
+std::vector<const KernelFacts*> sorted(const RunIndex& index, std::vector<const KernelFacts*> rows,
+                                       const TableQuery& query) {
+  const bool down = query.descending;
+  const auto by_word = [&](std::uint32_t KernelFacts::*which) {
+    sort_by(
+        rows, down, [&](const KernelFacts* k) -> const std::string& { return index.word(k->*which); },
+        [&](const KernelFacts* k) { return !index.word(k->*which).empty(); });
+  };
+  if (query.sort == "fitness")
+    sort_by(
+        rows, down, [](const KernelFacts* k) { return k->fitness; },
+        [](const KernelFacts* k) { return k->fitness > 0.0; });
+  else if (query.sort == "time")
+    sort_by(
+        rows, down, [](const KernelFacts* k) { return k->elapsed_s; },
+        [](const KernelFacts* k) { return k->elapsed_s >= 0.0; });
+  else if (query.sort == "operator")
+    by_word(&KernelFacts::op);
+  else if (query.sort == "island")
+    sort_by(
+        rows, down, [](const KernelFacts* k) { return k->island; }, [](const KernelFacts*) { return true; });
+  else if (query.sort == "stage")
+    by_word(&KernelFacts::stage);
+  else if (down)
+    std::ranges::reverse(rows);
+  return rows;
+}
+
+bool contains(std::string_view text, std::string_view part) {  // in either case of ASCII letters
+  const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
+}
+
+std::vector<const KernelFacts*> those_mentioning(const Record& record, const RunIndex& index,
+                                                 const std::string& text) {
+  std::set<std::uint32_t> words;
+  for (std::uint32_t i = 0; i < index.words(); ++i)
+    if (contains(index.word(i), text)) words.insert(i);
+  std::set<IndividualId> ids;
+  for (const IndividualId id : kernels_mentioning(record, text)) ids.insert(id);
+  std::vector<const KernelFacts*> rows;
+  for (const KernelFacts& k : index.kernels())
+    if (ids.contains(k.id) || words.contains(k.op) || words.contains(k.model) || words.contains(k.stage) ||
+        words.contains(k.reason))
+      rows.push_back(&k);
+  return rows;
+}
+
+std::string short_text(const std::string& text) {
+  return text.substr(0, character_start(text, kText));
+}
+
+// "BLOCK_M=64 STAGES=2" of a configuration as recorded; what is no configuration as it is.
+std::string setting_text(const std::string& recorded) {
+  try {
+    return configuration_text(json::parse(recorded).get<Configuration>());
+  } catch (const json::exception&) {
+    return recorded;
+  }
 }
 
 }  // namespace
@@ -51,6 +123,7 @@ json line_facts(const RunIndex& index, const KernelFacts& k, const KernelTexts& 
   return {{"id", k.id},
           {"state", name_of(k.state)},
           {"promoted", k.promoted},
+          {"best", k.id == index.best()},
           {"expelled", k.expelled},
           {"fitness", k.fitness},
           {"measured", k.measured},
@@ -139,33 +212,23 @@ json calls_of(const Record& record, const RunIndex& index, const KernelFacts& k)
 
 json table_view(const Record& record, const RunIndex& index, const TableQuery& query) {
   std::vector<const KernelFacts*> rows;
-  if (query.text.empty()) {
-    for (const KernelFacts& k : index.kernels())
-      if (fits(index, k, query)) rows.push_back(&k);
-  } else {
-    for (const IndividualId id : kernels_mentioning(record, query.text))
-      if (const KernelFacts* const k = index.find(id); k && fits(index, *k, query)) rows.push_back(k);
-  }
-  const bool down = query.descending;
-  if (query.sort == "fitness")
-    sort_by(rows, down, [](const KernelFacts* k) { return k->fitness; });
-  else if (query.sort == "time")
-    sort_by(rows, down, [](const KernelFacts* k) { return k->elapsed_s; });
-  else if (query.sort == "operator")
-    sort_by(rows, down, [&](const KernelFacts* k) -> const std::string& { return index.word(k->op); });
-  else if (query.sort == "island")
-    sort_by(rows, down, [](const KernelFacts* k) { return k->island; });
-  else if (query.sort == "stage")
-    sort_by(rows, down, [&](const KernelFacts* k) -> const std::string& { return index.word(k->stage); });
-  else if (down)
-    std::ranges::reverse(rows);
+  if (query.text.empty())
+    for (const KernelFacts& k : index.kernels()) rows.push_back(&k);
+  else
+    rows = those_mentioning(record, index, query.text);
+  std::erase_if(rows, [&](const KernelFacts* k) { return !fits(index, *k, query); });
+  rows = sorted(index, std::move(rows), query);
   const std::size_t from = std::min(query.from, rows.size());
   const std::size_t end = std::min(rows.size(), from + std::min(query.count, most_rows));
   std::vector<IndividualId> ids;
   for (std::size_t i = from; i < end; ++i) ids.push_back(rows[i]->id);
-  const std::vector<KernelTexts> texts = kernel_texts(record, ids, kText);
+  const std::vector<KernelTexts> texts = kernel_texts(record, ids, kConfiguration);
   json page = json::array();
-  for (std::size_t i = from; i < end; ++i) page.push_back(line_facts(index, *rows[i], texts[i - from]));
+  for (std::size_t i = from; i < end; ++i) {
+    const KernelTexts& each = texts[i - from];
+    page.push_back(
+        line_facts(index, *rows[i], {short_text(setting_text(each.configuration)), short_text(each.note)}));
+  }
   std::set<int> islands;
   for (const KernelFacts& k : index.kernels()) islands.insert(k.island);
   return {{"rows", page},
@@ -188,10 +251,18 @@ json variant_view(const Record& record, const RunIndex& index, IndividualId id) 
   for (const DuelRow& duel : record.duels(id))  // the times of an undecided one may be long
     duels.push_back({{"incumbent", duel.incumbent},
                      {"verdict", name_of(duel.verdict)},
+                     {"at", duel.at},
                      {"decision", duel.report.value("decision", json())}});
   view["duels"] = duels;
-  view["promoted"] = k->promoted;
-  view["elapsed_s"] = k->elapsed_s;
+  const json facts = row_facts(index, *k);
+  for (const char* const name : {"promoted", "best", "expelled", "elapsed_s"}) view[name] = facts[name];
+  view["proposed_at"] = row->proposed_at;
+  view["judged_at"] = k->judged_at;
+  view["confirmed_at"] = evaluated_at(record, id, Examination::confirm);
+  const auto beside = ratio_to_seed(record, id);
+  view["seed_ratio"] = beside ? json{{"ratio", beside->ratio}, {"beside", beside->beside}} : json();
+  view["paced"] = k->pace != 1.0;
+  view["file"] = source_file(record, id);
   view["workload_names"] = record.facts().workloads;
   view["unit"] = record.facts().unit_of_fitness;
   const auto parent = k->parent == 0 ? std::nullopt : record.individual(k->parent);
@@ -208,26 +279,56 @@ json variant_view(const Record& record, const RunIndex& index, IndividualId id) 
   return view;
 }
 
-json compact_table(const RunIndex& index) {
+std::string source_file(const Record& record, IndividualId id) {
+  const RunFacts facts = record.facts();
+  std::string stem;
+  for (const unsigned char c : facts.name.substr(0, 60))
+    stem += std::isalnum(c) || c == '-' ? static_cast<char>(c) : '_';
+  const Target target = find_target(facts.target);
+  const std::string source = record.source(id);
+  const auto own = std::ranges::find_if(languages(), [&](Language language) {
+    return target && compiles_for(language, target) &&
+           source.find(language->comments.manifest_opening()) != std::string::npos;
+  });
+  return fmt::format("{}_{}{}", stem, id, own == languages().end() ? ".txt" : (*own)->extension);
+}
+
+json compact_table(const Record& record, const RunIndex& index) {
+  constexpr std::size_t kNote = 2000, kMostText = 24 << 20;  // bytes
   json rows = json::array(), words = json::array();
-  std::unordered_map<std::uint32_t, std::size_t> numbers;
-  const auto number = [&](std::uint32_t word) {
+  std::unordered_map<std::string, std::size_t> numbers;
+  std::size_t bytes = 0;
+  std::int64_t cut = 0;
+  const auto number = [&](const std::string& word) {
     const auto [at, added] = numbers.try_emplace(word, words.size());
-    if (added) words.push_back(index.word(word));
+    if (added) {
+      words.push_back(word);
+      bytes += word.size();
+    }
     return at->second;
   };
   const auto short_number = [](double value) {
     return value == 0.0 ? json(0) : json(std::stod(fmt::format("{:.6g}", value)));
   };
-  for (const KernelFacts& k : index.kernels())
-    rows.push_back({k.id, static_cast<int>(k.state) + (k.promoted ? 4 : 0) + (k.expelled ? 8 : 0),
-                    short_number(k.fitness), k.parent, number(k.op), number(k.model), number(k.stage),
-                    number(k.reason), k.island, short_number(k.elapsed_s)});
-  return {
-      {"columns",
-       {"id", "state", "fitness", "parent", "operator", "model", "stage", "reason", "island", "elapsed_s"}},
-      {"words", words},
-      {"rows", rows}};
+  for (auto k = index.kernels().rbegin(); k != index.kernels().rend(); ++k) {
+    KernelTexts texts = kernel_texts(record, {k->id}, kConfiguration).front();
+    texts.configuration = setting_text(texts.configuration);
+    const bool fits = bytes + texts.configuration.size() + texts.note.size() <= kMostText;
+    cut += !fits || texts.note.size() > kNote;
+    if (!fits) texts = {};
+    rows.push_back({k->id, static_cast<int>(k->state) + (k->promoted ? 4 : 0) + (k->expelled ? 8 : 0),
+                    short_number(k->fitness), k->parent, number(index.word(k->op)),
+                    number(index.word(k->model)), number(index.word(k->stage)), number(index.word(k->reason)),
+                    k->island, short_number(k->elapsed_s), number(texts.configuration),
+                    number(texts.note.substr(0, character_start(texts.note, kNote)))});
+  }
+  std::ranges::reverse(rows);
+  return {{"columns",
+           {"id", "state", "fitness", "parent", "operator", "model", "stage", "reason", "island", "elapsed_s",
+            "configuration", "note"}},
+          {"words", words},
+          {"cut", cut},
+          {"rows", rows}};
 }
 
 }  // namespace cultivar

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run's individuals as a table: filtered, sorted, a page at a time.
+// A run's individuals as a table: filtered, sorted, a page at a time, or as a file.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/store/kernel_lines.hpp"
 #include "engine/store/record.hpp"
@@ -14,11 +16,13 @@
 namespace cultivar {
 
 struct TableQuery {
-  std::string state;             // "measured", "rejected", "proposed", "promoted"; empty: any
-  std::string op, model, stage;  // empty: any
+  // "measured", "rejected", "proposed", "promoted", "expelled" (failed its confirmation); empty: any.
+  std::string state;
+  std::string op, model, stage, reason;  // empty: any; those of an expelled one are of its confirmation
   std::optional<int> island = {};
-  std::string text;         // contained in the note, the configuration, the reason ...; empty: any
-  std::string sort = "id";  // "id", "fitness", "time", "operator", "island", "stage"
+  std::string text;  // contained in the note, the configuration, the reason ...; empty: any
+  // "id", "fitness", "time", "operator", "island", "stage"; those without a value are last in both orders.
+  std::string sort = "id";
   bool descending = true;
   std::size_t from = 0, count = 50;
 };
@@ -36,8 +40,12 @@ nlohmann::json table_view(const Record&, const RunIndex&, const TableQuery&);
 // null: there is none.
 nlohmann::json variant_view(const Record&, const RunIndex&, IndividualId);
 
+// Under which name its source is saved: letters, digits, "-" and "_", with the language's extension.
+std::string source_file(const Record&, IndividualId);
+
 // For a page without a server: every individual in few bytes. "columns" names the values of each of "rows";
-// operators, models, stages and reasons are numbers of "words".
-nlohmann::json compact_table(const RunIndex&);
+// operators, models, stages, reasons, configurations and notes are numbers of "words". "cut": of how many the
+// texts are not whole: notes beyond 2,000 bytes, and all texts of the oldest where they would not fit a file.
+nlohmann::json compact_table(const Record&, const RunIndex&);
 
 }  // namespace cultivar

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/views/run_index.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -61,6 +63,7 @@ void RunIndex::take(const KernelLine& line) {
   k.measured = line.fitness;
   k.usd = line.usd;
   k.tokens = line.tokens;
+  k.judged_at = line.judged_at;
   if (line.state == IndividualState::proposed)
     proposed_.insert(line.id);
   else
@@ -103,7 +106,7 @@ void RunIndex::take(const DecisionRow& decision) {
       break;
     case DecisionKind::promote:
       promotions_.push_back(
-          {decision.individual, static_cast<std::int64_t>(judged_.size()), decision.elapsed_s});
+          {decision.individual, static_cast<std::int64_t>(judged_.size()), decision.elapsed_s, 0.0});
       if (kernel) kernel->promoted = true;
       changed_.insert(decision.individual);
       break;
@@ -114,6 +117,25 @@ void RunIndex::take(const DecisionRow& decision) {
       break;
     default:
       break;
+  }
+}
+
+// Why those that won their duel did not become the best, and when others did.
+void RunIndex::explain(const Record& record) {
+  for (const IndividualId id : changed_) {
+    const auto found = std::ranges::lower_bound(kernels_, id, {}, &KernelFacts::id);
+    if (found == kernels_.end() || found->id != id || !found->expelled) continue;
+    const auto confirmation = record.confirmation(id);
+    found->stage = number_of(std::string(name_of(Stage::confirm)));
+    found->reason =
+        number_of(!confirmation ? ""
+                  : confirmation->stage == Stage::confirm
+                      ? confirmation->reason
+                      : fmt::format("{}: {}", name_of(confirmation->stage), confirmation->reason));
+  }
+  for (auto at = promotions_.rbegin(); at != promotions_.rend() && at->at == 0.0; ++at) {
+    at->at = evaluated_at(record, at->id, Examination::confirm);
+    if (const KernelFacts* const k = find(at->id); k && at->at == 0.0) at->at = k->judged_at;
   }
 }
 
@@ -156,6 +178,7 @@ void RunIndex::update(const Record& record) {
       seq_);
   if (last > 0)  // the first reading saw them as they are now
     for (const IndividualId id : confirmed) reread(record, id);
+  explain(record);
   if (!changed_.empty()) rate(record);
 }
 

@@ -16,9 +16,10 @@
 namespace cultivar {
 
 struct KernelFacts {
-  IndividualId id = 0, parent = 0, duplicate_of = 0;       // parent: the first one; 0: none
-  std::int64_t source = 0;                                 // equal for equal sources
-  std::uint32_t op = 0, model = 0, stage = 0, reason = 0;  // RunIndex::word
+  IndividualId id = 0, parent = 0, duplicate_of = 0;  // parent: the first one; 0: none
+  std::int64_t source = 0;                            // equal for equal sources
+  // RunIndex::word. Of one that failed its confirmation: stage "confirm", and the reason of that.
+  std::uint32_t op = 0, model = 0, stage = 0, reason = 0;
   int island = 0;
   IndividualState state = IndividualState::proposed;
   bool expelled = false, challenged = false, promoted = false;
@@ -28,6 +29,7 @@ struct KernelFacts {
   double usd = 0.0;
   std::int64_t tokens = 0, question = 0;  // question: to a language model, from which it comes; 0: none
   double elapsed_s = -1.0;                // of search time, when it was judged; negative: not yet
+  double judged_at = 0.0;                 // the same in seconds since 1970
 };
 
 class RunIndex {
@@ -40,6 +42,7 @@ class RunIndex {
     IndividualId id = 0;
     std::int64_t evaluations = 0;  // judged by then
     double elapsed_s = 0.0;
+    double at = 0.0;  // seconds since 1970
   };
 
   // Reads what is new since the last call; the first one reads the whole record, about a second for 100,000
@@ -49,8 +52,10 @@ class RunIndex {
   const std::vector<KernelFacts>& kernels() const { return kernels_; }  // by id
   const KernelFacts* find(IndividualId) const;                          // nullptr: there is none
   const std::string& word(std::uint32_t number) const { return words_[number]; }
+  std::uint32_t words() const { return static_cast<std::uint32_t>(words_.size()); }
   const std::vector<Judgement>& judged() const { return judged_; }
   const std::vector<Promotion>& promotions() const { return promotions_; }
+  IndividualId best() const { return promotions_.empty() ? 0 : promotions_.back().id; }  // 0: none yet
   std::int64_t sessions() const { return sessions_; }  // how often the search was started or resumed
   bool paced() const { return paced_; }                // whether fitness was scaled to another pace
   // Changes with whatever is read.
@@ -63,6 +68,7 @@ class RunIndex {
   void take(const KernelLine&);
   void take(const DecisionRow&);
   void reread(const Record&, IndividualId);
+  void explain(const Record&);
   void rate(const Record&);
 
   std::vector<KernelFacts> kernels_;

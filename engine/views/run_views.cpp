@@ -48,6 +48,36 @@ double seconds_left(const std::string& kind, const BudgetUse& use, double elapse
   return use.used > 0.0 && elapsed_s > 0.0 ? left / (use.used / elapsed_s) : -1.0;
 }
 
+// Of all devices. Earlier versions recorded that of evaluations only.
+double device_time(const Summary& summary, const RunIndex& index) {
+  const double all = 3600.0 * summary.budget.at("device_hours").used;
+  if (all > 0.0) return all;
+  double of_evaluations = 0.0;
+  for (const RunIndex::Judgement& judgement : index.judged()) of_evaluations += judgement.device_s;
+  return of_evaluations;
+}
+
+// For each 48th of the search time: which part of the time of the measuring workers went into evaluations. An
+// evaluation's device time is taken as that before its end. At most 1: earlier sessions may have had more
+// workers.
+std::vector<double> busy_shares(const RunIndex& index, double elapsed_s, double workers) {
+  constexpr std::size_t kBins = 48;
+  std::vector<double> shares(kBins, 0.0);
+  if (!(elapsed_s > 0.0)) return shares;
+  const double width = elapsed_s / static_cast<double>(kBins);
+  for (const RunIndex::Judgement& judgement : index.judged()) {
+    const double end = std::clamp(judgement.elapsed_s, 0.0, elapsed_s);
+    const double begin = std::clamp(end - judgement.device_s, 0.0, end);
+    for (auto bin = static_cast<std::size_t>(begin / width); bin < kBins; ++bin) {
+      const double from = width * static_cast<double>(bin);
+      if (from >= end) break;
+      shares[bin] += std::min(end, from + width) - std::max(begin, from);
+    }
+  }
+  for (double& each : shares) each = std::min(1.0, each / (width * workers));
+  return shares;
+}
+
 std::map<std::string, double> contender_lines(const Summary& summary) {
   std::map<std::string, double> lines;
   if (summary.best)
@@ -69,8 +99,9 @@ json row_facts(const RunIndex& index, const KernelFacts& k) {
           {"model", index.word(k.model)},
           {"island", k.island},
           {"promoted", k.promoted},
+          {"best", k.id == index.best()},
           {"expelled", k.expelled},
-          {"elapsed_s", k.elapsed_s}};
+          {"elapsed_s", k.elapsed_s >= 0.0 ? json(k.elapsed_s) : json()}};
 }
 
 json state_view(const Record& record, const RunIndex& index) {
@@ -84,6 +115,7 @@ json state_view(const Record& record, const RunIndex& index) {
     json row = row_facts(index, *k);
     row["evaluations"] = promotion.evaluations;
     row["elapsed_s"] = promotion.elapsed_s;
+    row["at"] = promotion.at;
     const DuelResult* const duel = standings.duel(k->id);
     row["duel"] = duel ? facts_of(*duel) : json();
     row["note"] = plain_line(kernel_texts(record, {k->id}, kNote).front().note, kNote);
@@ -92,6 +124,7 @@ json state_view(const Record& record, const RunIndex& index) {
   const double rate = rate_of(index, summary.elapsed_s);
   json view{{"summary", summary},
             {"created_at", facts.created_at},
+            {"last_step_at", last_step_at(record)},
             {"workloads", facts.workloads},
             {"unit", facts.unit_of_fitness},
             {"promotions", promotions},
@@ -212,7 +245,7 @@ json children_view(const Record& record, const RunIndex& index, IndividualId par
   return {{"of", parent}, {"all", children.size()}, {"from", from}, {"rows", rows}};
 }
 
-json failures_view(const Record& record, const RunIndex& index) {
+json failures_view(const RunIndex& index) {
   struct Reason {
     std::int64_t count = 0;
     std::vector<IndividualId> newest;
@@ -228,14 +261,8 @@ json failures_view(const Record& record, const RunIndex& index) {
     if (each.newest.size() > kExamples) each.newest.erase(each.newest.begin());
   };
   for (const KernelFacts& k : index.kernels()) {
-    if (k.state == IndividualState::rejected) add(index.word(k.stage), index.word(k.reason), k.id);
-    if (!k.expelled) continue;
-    const auto confirmation = record.confirmation(k.id);
-    add("confirm",
-        confirmation
-            ? fmt::format("{}: {}", name_of(confirmation->stage), plain_line(confirmation->reason, kNote))
-            : "",
-        k.id);
+    if (k.state == IndividualState::rejected || k.expelled)
+      add(index.word(k.stage), index.word(k.reason), k.id);
   }
   std::vector<std::pair<std::pair<std::string, std::string>, Reason>> sorted(reasons.begin(), reasons.end());
   std::ranges::stable_sort(sorted, std::greater<>(), [](const auto& each) { return each.second.count; });
@@ -269,7 +296,7 @@ json operators_view(const Record& record, const RunIndex& index) {
 }
 
 json devices_view(const Record& record, const RunIndex& index) {
-  constexpr std::size_t kShown = 160, kBins = 48;
+  constexpr std::size_t kShown = 160;
   std::vector<const KernelFacts*> measured;
   for (const RunIndex::Judgement& judgement : index.judged())
     if (const KernelFacts* const k = index.find(judgement.id); k && k->state == IndividualState::measured)
@@ -302,19 +329,20 @@ json devices_view(const Record& record, const RunIndex& index) {
                       {"discarded", discarded}});
   }
   const double elapsed = index.judged().empty() ? 0.0 : index.judged().back().elapsed_s;
-  std::vector<double> busy(kBins, 0.0);
-  if (elapsed > 0.0)
-    for (const RunIndex::Judgement& judgement : index.judged())
-      busy[std::min(kBins - 1, static_cast<std::size_t>(static_cast<double>(kBins) * judgement.elapsed_s /
-                                                        elapsed))] += judgement.device_s;
-  for (double& each : busy) each *= elapsed > 0.0 ? static_cast<double>(kBins) / elapsed : 0.0;
   const json environment = record.facts().environment;
+  const json devices = environment.value("devices", json::array());
   const Summary summary = summary_of(record);
-  return {{"devices", environment.value("devices", json::array())},
+  std::size_t measuring = std::max<std::size_t>(1, devices.size());
+  for (const WorkersOf& pool : summary.workers)
+    if (pool.measures) measuring = std::max(measuring, static_cast<std::size_t>(std::max(0, pool.workers)));
+  return {{"devices", devices},
           {"compiler", environment.value("compiler", json())},
           {"workers", summary.workers},
+          {"measuring", measuring},
+          {"device_s", device_time(summary, index)},
+          {"search_s", summary.elapsed_s},
           {"measurements", points},
-          {"busy", busy},
+          {"busy", busy_shares(index, elapsed, static_cast<double>(measuring))},
           {"elapsed_s", elapsed}};
 }
 
@@ -322,14 +350,15 @@ json budgets_view(const Record& record, const RunIndex& index) {
   const Summary summary = summary_of(record);
   const double rate = rate_of(index, summary.elapsed_s);
   json rows = json::array();
-  for (const auto& [kind, use] : summary.budget) {
+  for (auto [kind, use] : summary.budget) {
+    if (kind == "device_hours") use.used = device_time(summary, index) / 3600.0;
     const double left = seconds_left(kind, use, summary.elapsed_s, rate);
     rows.push_back({{"kind", kind},
                     {"used", use.used},
                     {"limit", use.limit ? json(*use.limit) : json()},
                     {"seconds_left", left >= 0.0 ? json(left) : json()}});
   }
-  return {{"rows", rows}, {"per_hour", rate}, {"elapsed_s", summary.elapsed_s}};
+  return {{"rows", rows}, {"alive", summary.alive()}, {"per_hour", rate}, {"elapsed_s", summary.elapsed_s}};
 }
 
 json interventions_view(const Record& record) {
@@ -340,6 +369,7 @@ json interventions_view(const Record& record) {
   if (all > kMost) rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(kMost));
   return {{"rows", intervention_facts(rows)},
           {"all", all},
+          {"alive", summary.alive()},
           {"plan", summary.plan},
           {"gate_advice", summary.gate_advice}};
 }

@@ -16,7 +16,7 @@ namespace cultivar {
 nlohmann::json row_facts(const RunIndex&, const KernelFacts&);
 
 // The summary of `status --json`, the promotions with their bounds, the age of the best, the contenders'
-// lines, the rate.
+// lines, the rate; when the search began and when it last recorded anything.
 nlohmann::json state_view(const Record&, const RunIndex&);
 // Every judged individual, those that would overlap in a picture of 300 by 160 merged; the best so far; the
 // line to the best. `by_count`: over the number of evaluations, otherwise over search time.
@@ -26,7 +26,8 @@ nlohmann::json path_view(const Record&, const RunIndex&, IndividualId);
 // The children of an individual (0: those without a parent), `count` from the `from`th on, the fastest first.
 nlohmann::json children_view(const Record&, const RunIndex&, IndividualId, std::size_t from,
                              std::size_t count);
-nlohmann::json failures_view(const Record&, const RunIndex&);  // by stage and reason, with examples
+nlohmann::json failures_view(
+    const RunIndex&);  // by stage and reason, with examples; failed confirmations too
 nlohmann::json operators_view(const Record&, const RunIndex&);
 nlohmann::json devices_view(const Record&, const RunIndex&);
 nlohmann::json budgets_view(const Record&, const RunIndex&);

@@ -22,6 +22,10 @@ namespace {
 constexpr std::size_t kMostBytes = 64 << 20;  // of a table
 constexpr std::size_t kWords = 500;           // bytes of what a record says
 
+json table_in(const fs::path& suite) {
+  return foreign_json(read_file(suite / kSuiteTable, kMostBytes).value_or(""));
+}
+
 // Of the fastest contender; 0: none was timed.
 double contender_us(const WorkloadResult& w) {
   double least = 0.0;
@@ -92,9 +96,28 @@ bool is_suite(const fs::path& folder) {
   return fs::is_regular_file(folder / kSuiteTable, none);
 }
 
+json campaign_view(const fs::path& folder) {
+  const auto number = [](const json& of, const char* name) {
+    const bool known = of.is_object() && of.contains(name) && of[name].is_number();
+    return known ? std::max(0.0, of[name].get<double>()) : 0.0;
+  };
+  const json facts = table_in(folder);
+  if (!facts.is_object() || !facts.contains("ranking") || !facts["ranking"].is_array()) return {};
+  const double pass =
+      number(foreign_json(read_file(folder.parent_path() / "profile.json", kMostBytes).value_or("")), "ms");
+  json regions = json::array();
+  for (const json& each : facts["ranking"])
+    if (each.is_object() && each.contains("name") && each["name"].is_string())
+      regions.push_back({{"name", plain_line(each["name"].get<std::string>(), kWords)},
+                         {"ms", number(each, "ms")},
+                         {"gain_ms", std::min(number(each, "gain_ms"), number(each, "ms"))},
+                         {"left_ms", number(each, "left_ms")}});
+  return {{"pass_ms", pass > 0.0 ? json(pass) : json()}, {"regions", regions}};
+}
+
 std::vector<std::string> tasks_of_suite(const fs::path& folder) {
   std::vector<std::string> names;
-  const json facts = foreign_json(read_file(folder / kSuiteTable, kMostBytes).value_or(""));
+  const json facts = table_in(folder);
   if (!facts.is_object() || !facts.contains("tasks") || !facts["tasks"].is_array()) return names;
   for (const json& task : facts["tasks"]) {
     if (!task.is_object() || !task.contains("name") || !task["name"].is_string()) continue;

@@ -23,4 +23,11 @@ std::vector<std::string> tasks_of_suite(const std::filesystem::path& folder);
 // not known.
 nlohmann::json suite_row_view(const std::filesystem::path& run);
 
+// Of a campaign's runs: what the model gains, as the suite's table said last. "regions": each with its
+// milliseconds of one pass ("ms"), what its best kernel gains of them ("gain_ms") and what could still be
+// gained
+// ("left_ms"); "pass_ms": of the whole pass before, from the campaign's profile; null: not known. null: it is
+// no campaign.
+nlohmann::json campaign_view(const std::filesystem::path& suite);
+
 }  // namespace cultivar

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the record of a run that nobody searched, for the tests and measurements of whatever reads records:
 //
-//   bench-synthetic-run FOLDER [--individuals N] [--hostile] [--cells] [--live PER_SECOND]
+//   bench-synthetic-run FOLDER [--individuals N] [--pending N] [--hostile] [--cells] [--live PER_SECOND]
 //
 // --live: then goes on like a running search until it is ended.
 #include <fmt/format.h>
@@ -27,15 +27,17 @@ int main(int count, char** words) {
       run.cells = true;
     else if (word == "--individuals" && i + 1 < count)
       run.individuals = std::stoll(words[++i]);
+    else if (word == "--pending" && i + 1 < count)
+      run.pending = std::stoll(words[++i]);
     else if (word == "--live" && i + 1 < count)
       live = std::stod(words[++i]);
     else
       folder = word;
   }
   if (folder.empty()) {
-    fmt::print(
-        stderr,
-        "usage: bench-synthetic-run FOLDER [--individuals N] [--hostile] [--cells] [--live PER_SECOND]\n");
+    fmt::print(stderr,
+               "usage: bench-synthetic-run FOLDER [--individuals N] [--pending N] [--hostile] [--cells] "
+               "[--live PER_SECOND]\n");
     return 2;
   }
   if (live > 0.0) {

@@ -33,7 +33,7 @@ class Browser:
         self.driver = subprocess.Popen(["chromedriver", "--port=%d" % port], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                        start_new_session=True)
         self.base = "http://127.0.0.1:%d" % port
-        self.session = None
+        self.session, self.width = None, width
         self._wait_for_driver()
         arguments = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
                      "--no-first-run", "--disable-background-networking", "--disable-component-update",
@@ -74,6 +74,7 @@ class Browser:
         return self.at("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def size(self, width, height):
+        self.width = width
         self.at("POST", "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": {
             "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}})
 

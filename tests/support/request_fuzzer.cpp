@@ -15,12 +15,12 @@ namespace cultivar::testing {
 
 namespace {
 
-const std::vector<std::string> kViews{"state",    "series",    "path",    "children", "islands",
-                                      "failures", "operators", "devices", "budgets",  "interventions",
-                                      "events",   "table",     "variant", "runs",     "suite"};
-const std::vector<std::string> kValues{"id",    "from",   "count",    "text",  "sort",
-                                       "order", "state",  "operator", "model", "stage",
-                                       "by",    "island", "suite",    "run",   "after"};
+const std::vector<std::string> kViews{
+    "state",   "series",        "path",   "children", "islands", "failures", "operators", "devices",
+    "budgets", "interventions", "events", "table",    "variant", "source",   "runs",      "suite"};
+const std::vector<std::string> kValues{"id",    "from",     "count", "text",  "sort", "order",
+                                       "state", "operator", "model", "stage", "by",   "island",
+                                       "suite", "run",      "after", "reason"};
 const std::vector<std::string> kWords{"1",
                                       "-1",
                                       "0",
@@ -126,6 +126,7 @@ std::string RequestFuzzer::target() {
 PageRequest RequestFuzzer::request() {
   static const std::vector<std::string> hosts{"localhost", "127.0.0.1:8321", "[::1]:1", "LOCALHOST:80"};
   PageRequest request;
+  request.repeated = any(30) == 0;
   request.method = any(10) == 0 ? "HEAD" : "GET";
   request.target = target();
   request.host = hosts[any(hosts.size())];

@@ -60,6 +60,8 @@ class Writer {
       if (run_.goes_on && !run_.goes_on(id)) return;
     }
     step([&](Step& s) {
+      for (std::int64_t more = 0; more < run_.pending; ++more)
+        individual(s, static_cast<IndividualId>(sources_.size()) + 1, false);
       s.set("state", "finished");
       s.set("stop_reason", "the evaluation budget is exhausted");
       s.event("stop", 0, "the evaluation budget is exhausted");
@@ -171,7 +173,7 @@ class Writer {
     return p;
   }
 
-  void individual(Step& s, IndividualId id) {
+  void individual(Step& s, IndividualId id, bool judged = true) {
     static constexpr const char* operators[] = {"tune", "mutate",       "crossover",
                                                 "tune", "evolve_sizes", "mutate"};
     const bool seed = id <= 2;
@@ -206,6 +208,7 @@ class Writer {
     if (asked) body = proposal_body_of(++question_, 0.4);
     s.propose(i, source == id ? source_of(id) : "", "s", body);
     if (asked && question_ <= 200) calls_.push_back({op, question_, id});
+    if (!judged) return;
 
     if (id % 50 == 0) intervene(s, id);
     Evaluation e;
@@ -225,6 +228,7 @@ class Writer {
       if (run_.hostile && id % 35 == 0) e.diagnostics += std::string(10 << 20, 'x') + kAttack;
       e.check_seconds = 0.3;
       s.judge(i, e);
+      s.device_time(device_seconds(e));
       s.event("rejected", id, e.reason);
       return;
     }
@@ -238,6 +242,7 @@ class Writer {
     if (run_.cells)
       descriptors = {{"registers", any(40.0, 255.0)}, {"block_shared_bytes", any(1.0, 4.0) * 40'000.0}};
     s.judge(i, e, descriptors);
+    s.device_time(device_seconds(e));
     if (id % 40 == 0) s.profile(id, profile(i.fitness));
     if (i.fitness > best_fitness_ * (1.0 + 0.004)) contend(s, id, i.fitness);
   }

@@ -14,7 +14,8 @@ struct SyntheticRun {
   std::int64_t individuals = 200;
   std::string name = "synthetic";
   bool hostile = false;  // names, notes, reasons and answers with HTML, control characters and lines of 10 MB
-  bool cells = false;    // the strategy map_elites; otherwise four islands
+  std::int64_t pending = 0;  // proposed at the end, and never judged
+  bool cells = false;        // the strategy map_elites; otherwise four islands
   // Called after each step of the record, with the number of individuals so far; false: the search ends here,
   // as if it had been killed. The record says that the search runs as long as this process holds it.
   std::function<bool(std::int64_t)> goes_on = {};

@@ -2,7 +2,7 @@
 function failure(error) { return h('p', { class: 'error', role: 'alert' }, error && error.message ? error.message : String(error)); }
 
 const main = document.getElementById('main'), told = document.getElementById('told');
-let turn = 0, shown_text = '', runs = [], suites = [];
+let turn = 0, runs = [], suites = [];
 const of_all = { runs: true, suite: true };  // views that are not of one run
 
 function read_address() {
@@ -17,11 +17,11 @@ function read_address() {
 function navigation() {
   const list = Object.entries(views).filter(([name, view]) => !view.hidden && (name !== 'runs' || runs.length > 1) && (name !== 'suite' || suites.length) && (place.run || of_all[name]));
   const current = place.view === 'variant' ? 'kernels' : place.view;
-  document.getElementById('views').replaceChildren(...list.map(([name, view]) => h('li', {}, h('a', { href: address(name), 'aria-current': name === current ? 'page' : null }, view.name))));
+  become_children(document.getElementById('views'), h('ul', {}, list.map(([name, view]) => h('li', { 'data-row': name }, h('a', { href: address(name), 'data-key': name, 'aria-current': name === current ? 'page' : null }, view.name)))));
   document.querySelector('nav a[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
 }
 function header(q) {
-  document.getElementById('state').textContent = q ? plain(`${q.run}: ${q.task} on ${q.target}, ${q.state}` + (q.best ? `, best ${num(q.best.fitness)} ${q.best.unit}` : '')) : '';
+  document.getElementById('state').textContent = q ? plain(`${q.run}: ${q.task} on ${q.target}, ${doing(q)[0]}` + (q.best ? `, best ${num(q.best.fitness)} ${q.best.unit}` : '')) : '';
 }
 
 // What everybody sees when a page no longer follows its record.
@@ -44,34 +44,38 @@ function unanswered() {
   lost('The dashboard does not answer: what is shown may be old. The page goes on by itself when it answers again.');
 }
 
+// The element of the page that stands for one that was there before.
+function same_as(element, key, href) {
+  if (element.isConnected) return element;
+  return (key && [...document.querySelectorAll('[data-key]')].find(each => each.dataset.key === key)) || (href && [...main.querySelectorAll('a')].find(each => each.getAttribute('href') === href));
+}
+
 // `anew`: another view was asked for; otherwise the same one with what is new in the record.
 async function show(anew) {
-  const mine = ++turn, view = views[place.view], before = document.activeElement?.dataset?.key;
+  const mine = ++turn, view = views[place.view];
   const title = view.title ? view.title(place.values) : view.name;
   try {
     const state = of_all[place.view] ? null : get('state').catch(() => null);
-    const nodes = await view.show(place.values, anew ? h('div', {}) : main);
+    const nodes = await view.show(place.values);
     const q = await state;
     if (mine !== turn) return;
     heard = Date.now();
     if (!silent) lost('');
     header(q && q.summary);
     document.title = plain(title + (place.run ? ' \u2013 ' + place.run : '') + ' \u2013 Cultivar');
-    const next = h('div', {}, h('h1', {}, title), nodes);
-    const text = next.textContent;
-    if (!anew && text === shown_text && !next.querySelector('figure, form')) return;  // a form has moved here from there
-    shown_text = text;
-    const open = anew ? null : [...main.querySelectorAll('details')].map(each => each.open);
-    main.replaceChildren(next);
-    if (open) main.querySelectorAll('details').forEach((each, i) => { if (open[i] !== undefined) each.open = open[i]; });
+    const next = h('div', {}, h('h1', { tabindex: -1 }, title), nodes);
+    const focused = document.activeElement, inside = main.contains(focused), key = focused?.dataset?.key, href = focused?.getAttribute?.('href');
+    if (anew) main.replaceChildren(...next.childNodes); else become_children(main, next);
+    draw_all();
     main.dataset.ready = place.view;
     main.dataset.shown = String(Number(main.dataset.shown || 0) + 1);
-    if (place.values.part) document.getElementById('part-' + place.values.part)?.scrollIntoView();
-    if (before) [...document.querySelectorAll('[data-key]')].find(each => each.dataset.key === before)?.focus({ preventScroll: true });
+    const part = place.values.part && anew && document.getElementById('part-' + place.values.part);
+    part?.scrollIntoView?.();
+    if (inside && document.activeElement !== focused) (part || same_as(focused, key, anew ? null : href) || main.querySelector('h1')).focus({ preventScroll: true });
   } catch (error) {
     if (mine !== turn) return;
     if (anew) {
-      main.replaceChildren(h('h1', {}, title), failure(error));
+      main.replaceChildren(h('h1', { tabindex: -1 }, title), failure(error));
       header(null);
       document.title = plain(title + ' \u2013 Cultivar');
     } else if (error instanceof TypeError) {  // of fetch
@@ -90,12 +94,11 @@ let listening = null, due = null, last = 0;
 function news(run) {
   heard = Date.now();
   if (run !== place.run || due) return;
-  due = setTimeout(() => { due = null; last = Date.now(); if (document.visibilityState !== 'hidden' && !main.contains(document.activeElement?.closest('select, input'))) show(false); else late = true; }, Math.max(250, 1500 - (Date.now() - last)));
+  due = setTimeout(() => { due = null; last = Date.now(); if (document.visibilityState !== 'hidden') show(false); else late = true; }, Math.max(250, 1500 - (Date.now() - last)));
 }
 let late = false;
 const catch_up = () => { if (late && document.visibilityState === 'visible') { late = false; show(false); } };
 document.addEventListener('visibilitychange', catch_up);
-main.addEventListener('focusout', event => { if (!event.relatedTarget?.closest('select, input')) catch_up(); });
 function listen(run) {
   let source = null, again = null;
   const say = () => { news(run); channel?.postMessage(run); };
@@ -125,7 +128,7 @@ async function moved() {
   const select = document.getElementById('run');
   if (select.value !== place.run) select.value = place.run;
   follow(place.run);
-  if (run !== place.run) unfolded.clear();
+  if (run !== place.run) { unfolded.clear(); wanted.clear(); }
   await show(true);
   if (!place.values.part) window.scrollTo(0, 0);
 }
@@ -136,7 +139,7 @@ function take_runs(all) {
   if (JSON.stringify([runs.map(run => run.name), suites]) === before) return;
   const select = document.getElementById('run'), chosen = select.value;
   document.getElementById('runs').hidden = runs.length < 2;
-  select.replaceChildren(h('option', { value: '' }, 'all'), ...runs.map(run => h('option', { value: run.name }, run.name)));
+  become_children(select, h('select', {}, h('option', { value: '', 'data-row': '' }, 'all'), runs.map(run => h('option', { value: run.name, 'data-row': run.name }, run.name))));
   select.value = chosen;
   navigation();
 }

@@ -13,31 +13,35 @@ function log_values(low, high) {
     for (const k of [1, 2, 5]) { const v = k * 10 ** power; if (v >= low && v <= high) all.push(v); }
   return all;
 }
-function time_text(t, most) { return most < 120 ? num(t, 3) + ' s' : most < 7200 ? num(t / 60, 3) + ' min' : most < 172800 ? num(t / 3600, 3) + ' h' : num(t / 86400, 3) + ' d'; }
-
-// Below a picture: round numbers of the unit that people would choose.
+// Below a picture: round numbers, or times that people would choose.
+const time_steps = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000];
 function ticks(svg, x_max, by_time, width, X, y) {
-  const unit = !by_time ? 1 : x_max < 120 ? 1 : x_max < 7200 ? 60 : x_max < 172800 ? 3600 : 86400;
-  for (const v of round_values(0, x_max / unit, Math.max(2, width / 120)))
-    svg.append(s('text', { x: X(v * unit), y, 'text-anchor': X(v * unit) > width - 40 ? 'end' : 'middle' }, by_time ? time_text(v * unit, x_max) : num(v)));
+  const most = Math.max(2, width / 120), step = time_steps.find(each => each >= x_max / most) || 864000 * Math.ceil(x_max / most / 864000);
+  const values = by_time ? Array.from({ length: Math.floor(x_max / step) + 1 }, (_, i) => i * step) : round_values(0, x_max, most);
+  for (const v of values) svg.append(s('text', { x: X(v), y, 'text-anchor': X(v) > width - 40 ? 'end' : 'middle' }, by_time ? span(v) : num(v)));
 }
 
-// Draws again when the width changes. draw(width) -> svg
+// Draws when it is on the page, and again when the width changes. draw(width) -> svg
+let undrawn = [];
 function drawn(draw) {
   const at = h('div', {});
   let width = 0;
   const redraw = () => {
     const now = Math.max(260, Math.floor(at.clientWidth));
-    if (now === width) return;
+    if (now === width || !at.isConnected) return;
     width = now;
     at.replaceChildren(draw(now));
   };
+  undrawn.push(redraw);
   new ResizeObserver(redraw).observe(at);
   return at;
 }
+function draw_all() { undrawn.forEach(each => each()); undrawn = []; }
+
+const cursors = {};  // which best is shown in each chart
 
 // Every evaluation: fitness over time or number, the best so far, the line of its ancestors, contenders as levels.
-function evaluations_chart(series, unit, contenders, more) {
+function evaluations_chart(series, unit, contenders) {
   const points = series.points, by_time = series.by === 'time';
   if (!points.length) return h('p', { class: 'faint' }, 'No kernel has been measured yet.');
   const levels = Object.entries(contenders || {});
@@ -53,7 +57,7 @@ function evaluations_chart(series, unit, contenders, more) {
     const X = x => left + (width - left - right) * (series.x_max ? x / series.x_max : 0);
     const part = y => logarithmic ? Math.log(y / base) / Math.log(top / base) : (y - base) / (top - base || 1);
     const Y = y => height - lower - (height - upper - lower) * Math.max(0, Math.min(1, part(y)));
-    const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'application', tabindex: 0, 'data-key': 'chart',
+    const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'application', tabindex: 0, 'data-key': 'chart-' + series.by,
       'aria-label': `Fitness in ${unit} of every evaluation over ${by_time ? 'search time' : 'the number of evaluations'}; ${series.best.length} times there was a new best. The arrow keys go through them.` });
     for (const v of logarithmic ? log_values(base, top) : round_values(base, top, height / 50))
       svg.append(s('line', { class: 'axis', x1: left, x2: width - right, y1: Y(v), y2: Y(v) }), s('text', { x: left - 6, y: Y(v) + 4, 'text-anchor': 'end' }, num(v, 3)));
@@ -63,7 +67,7 @@ function evaluations_chart(series, unit, contenders, more) {
     for (const [x, count] of series.rejected) { const tall = 3 + 20 * count / most; bars.append(s('rect', { x: X(x) - 1.5, y: height - lower - tall, width: 3, height: tall })); }
     svg.append(bars);
     levels.forEach(([name, level], i) => { if (level >= base && level <= top) svg.append(s('line', { class: 'rival', x1: left, x2: width - right, y1: Y(level), y2: Y(level) }),
-      s('text', { class: 'rivalname', x: left + 4 + (i % 2) * (width - left) * .4, y: Y(level) - 4 }, name + ' ' + num(level))); });
+      s('text', { class: 'rivalname', x: left + 4 + (i % 2) * (width - left) * .4, y: Y(level) < 40 ? Y(level) + 14 : Y(level) - 4 }, name + ' ' + num(level))); });
     const few = points.length < 400 ? 'dots few' : 'dots';
     const dots = kind => points.filter(p => p[3] === kind).map(p => `M${X(p[0]).toFixed(1)} ${Y(p[1]).toFixed(1)}h0`).join('');
     svg.append(s('path', { class: few, d: dots(0) }), s('path', { class: few + ' refused', d: dots(1) }));
@@ -75,7 +79,7 @@ function evaluations_chart(series, unit, contenders, more) {
     }
     const ring = s('circle', { class: 'cursor', r: 6, visibility: 'hidden' });
     svg.append(ring);
-    let shown = null, step = marks.length;
+    let shown = null;
     const show = p => {
       shown = p;
       ring.setAttribute('visibility', 'visible'); ring.setAttribute('cx', X(p.x)); ring.setAttribute('cy', Y(p.y));
@@ -96,13 +100,16 @@ function evaluations_chart(series, unit, contenders, more) {
       const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (!way || !marks.length) return;
       event.preventDefault();
-      step = Math.max(0, Math.min(marks.length - 1, step + way));
+      const at = marks.findIndex(each => each.id === cursors[series.by]), step = Math.max(0, Math.min(marks.length - 1, (at < 0 ? marks.length : at) + way));
+      cursors[series.by] = marks[step].id;
       show(marks[step]);
     });
+    const chosen = marks.find(each => each.id === cursors[series.by]);
+    if (chosen) show(chosen);
     return svg;
   };
-  return h('figure', {}, h('ul', { class: 'keys' }, h('li', { class: 'k-dot' }, 'measured'), h('li', { class: 'k-best' }, 'best so far'), h('li', { class: 'k-path' }, 'ancestors of the best'),
-    series.rejected.length ? h('li', { class: 'k-bad' }, 'rejected, or failed confirmation') : null, levels.length ? h('li', { class: 'k-rival' }, 'contenders') : null), drawn(draw), words, more);
+  return of(JSON.stringify([series, levels]), h('figure', {}, h('ul', { class: 'keys' }, h('li', { class: 'k-dot' }, 'measured'), h('li', { class: 'k-best' }, 'best so far'), h('li', { class: 'k-path' }, 'ancestors of the best'),
+    series.rejected.length ? h('li', { class: 'k-bad' }, 'rejected, or failed confirmation') : null, levels.length ? h('li', { class: 'k-rival' }, 'contenders') : null), drawn(draw), words));
 }
 
 // Lines over search time. values: [[x, y], ...] of one measure.
@@ -117,42 +124,43 @@ function line_chart(name, unit, values, x_max) {
     ticks(svg, x_max, true, width, X, height - 4);
     return svg;
   };
-  return h('figure', {}, drawn(draw));
+  return of(JSON.stringify([values, x_max]), h('figure', {}, drawn(draw)));
 }
+// shares: of the time of all measuring workers, in equal parts of the search time.
 function busy_chart(shares, x_max) {
-  const most = Math.max(1, ...shares);
   const draw = width => {
     const height = 120, left = 58, right = 12, upper = 24, lower = 24, wide = (width - left - right) / shares.length;
-    const Y = y => height - lower - (height - upper - lower) * y / most;
-    const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Checks and measurements at the same time, over search time: at most ${num(most, 3)}` }), bars = s('g', { class: 'busy' });
-    for (const v of round_values(0, most, 3)) svg.append(s('line', { class: 'axis', x1: left, x2: width - right, y1: Y(v), y2: Y(v) }), s('text', { x: left - 6, y: Y(v) + 4, 'text-anchor': 'end' }, num(v, 3)));
+    const Y = y => height - lower - (height - upper - lower) * y;
+    const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Part of the time in which the devices evaluate, over search time: at most ${num(100 * Math.max(0, ...shares), 3)} %` }), bars = s('g', { class: 'busy' });
+    for (const v of [0, .5, 1]) svg.append(s('line', { class: 'axis', x1: left, x2: width - right, y1: Y(v), y2: Y(v) }), s('text', { x: left - 6, y: Y(v) + 4, 'text-anchor': 'end' }, num(100 * v) + ' %'));
     shares.forEach((share, i) => bars.append(s('rect', { x: left + i * wide + .5, y: Y(share), width: Math.max(1, wide - 1), height: Math.max(0, height - lower - Y(share)) })));
-    svg.append(bars, s('text', { x: 2, y: 11 }, 'checks and measurements at the same time'));
+    svg.append(bars, s('text', { x: 2, y: 11 }, 'busy with evaluations'));
     ticks(svg, x_max, true, width, x => left + (width - left - right) * x / x_max, height - 4);
     return svg;
   };
-  return h('figure', {}, drawn(draw));
+  return of(JSON.stringify([shares, x_max]), h('figure', {}, drawn(draw)));
 }
 
-// Two bars of parts to one scale: what all tasks take before and after, and thus which of them is left to speed up.
-function before_after_chart(rows, before, after) {
+// Two bars of parts to one scale: what all takes before and after, and thus what is left to speed up. parts: [{name, before, after}]; text: of a time.
+function before_after_chart(parts, text) {
+  const sum = key => parts.reduce((all, each) => all + each[key], 0), before = sum('before'), after = sum('after');
   const draw = width => {
     const left = 58, right = 12, tall = 34, gap = 26, height = 2 * tall + gap + 30, most = Math.max(before, after);
-    const X = us => left + (width - left - right) * us / most;
-    const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `All tasks together take ${micro(before)} before and ${micro(after)} after; the table above has each` });
-    for (const [i, [words, key]] of [['before', 'before_us'], ['after', 'after_us']].entries()) {
+    const X = x => left + (width - left - right) * x / most;
+    const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `All together takes ${text(before)} before and ${text(after)} after; the table above has each` });
+    for (const [i, key] of ['before', 'after'].entries()) {
       const y = 4 + i * (tall + gap);
-      svg.append(s('text', { x: left - 6, y: y + tall / 2 + 4, 'text-anchor': 'end' }, words));
+      svg.append(s('text', { x: left - 6, y: y + tall / 2 + 4, 'text-anchor': 'end' }, key));
       let at = 0;
-      rows.forEach((row, k) => {
-        const x = X(at), wide = X(at + row[key]) - x;
-        at += row[key];
-        svg.append(s('rect', { class: 'part part' + k % 4, x, y, width: Math.max(0, wide - 1), height: tall }, s('title', {}, `${row.name}: ${micro(row[key])}`)));
-        if (wide > 9 * Math.min(row.name.length, 6)) svg.append(s('text', { class: 'partname', x: x + 4, y: y + tall / 2 + 4 }, row.name.slice(0, Math.floor((wide - 6) / 8))));
+      parts.forEach((each, k) => {
+        const x = X(at), wide = X(at + each[key]) - x;
+        at += each[key];
+        svg.append(s('rect', { class: 'part part' + k % 4, x, y, width: Math.max(0, wide - 1), height: tall }, s('title', {}, `${each.name}: ${text(each[key])}`)));
+        if (wide > 9 * Math.min(each.name.length, 6)) svg.append(s('text', { class: 'partname', x: x + 4, y: y + tall / 2 + 4 }, each.name.slice(0, Math.floor((wide - 6) / 8))));
       });
-      svg.append(s('text', { x: left, y: y + tall + 14 }, micro(i ? after : before)));
+      svg.append(s('text', { x: left, y: y + tall + 14 }, text(i ? after : before)));
     }
     return svg;
   };
-  return h('figure', {}, drawn(draw));
+  return of(JSON.stringify(parts), h('figure', {}, drawn(draw)));
 }

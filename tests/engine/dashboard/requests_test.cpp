@@ -58,6 +58,12 @@ BOOST_AUTO_TEST_CASE(a_name_that_another_site_has_pointed_here_is_refused) {
     BOOST_TEST(status_of(get("/", host)) == 421, host);
 }
 
+BOOST_AUTO_TEST_CASE(a_header_that_stands_there_twice_is_refused) {
+  PageRequest request = get("/api/state");
+  request.repeated = true;
+  BOOST_TEST(status_of(request) == 400);
+}
+
 BOOST_AUTO_TEST_CASE(another_site_may_link_to_the_page_but_not_read_it) {
   PageRequest linked = get("/");
   linked.fetch_site = "cross-site";

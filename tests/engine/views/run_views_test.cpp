@@ -3,8 +3,10 @@
 #include "engine/views/run_views.hpp"
 
 #include <SQLiteCpp/Database.h>
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/store/standings.hpp"
 #include "engine/store/summary.hpp"
@@ -78,7 +80,7 @@ BOOST_AUTO_TEST_CASE(an_index_that_follows_a_search_ends_as_one_that_reads_it_at
   following.update(*reader);
   RunIndex whole;
   whole.update(*reader);
-  BOOST_TEST(compact_table(following) == compact_table(whole));
+  BOOST_TEST(compact_table(*reader, following) == compact_table(*reader, whole));
   BOOST_TEST(series_view(following, true) == series_view(whole, true));
   BOOST_TEST(state_view(*reader, following) == state_view(*reader, whole));
   BOOST_TEST(following.promotions().size() == reader->promotions().size());
@@ -110,6 +112,20 @@ BOOST_AUTO_TEST_CASE(a_table_is_filtered_sorted_and_cut_into_pages) {
   BOOST_TEST(page["rows"].size() == 300U);
   for (std::size_t i = 1; i < page["rows"].size(); ++i)
     BOOST_TEST(page["rows"][i - 1]["fitness"] >= page["rows"][i]["fitness"]);
+  query.descending = false;  // those that were not measured are last again
+  std::vector<double> up;
+  page = table_view(one, index, query);
+  for (const json& row : page["rows"]) up.push_back(row["fitness"].get<double>());
+  const auto unmeasured = std::find(up.begin(), up.end(), 0.0);
+  BOOST_TEST((unmeasured - up.begin()) == summary_of(one).measured);
+  BOOST_TEST(std::is_sorted(up.begin(), unmeasured));
+  BOOST_TEST(std::count(unmeasured, up.end(), 0.0) == up.end() - unmeasured);
+  query.descending = true;
+  query.text = "stages=4";  // as the page shows a configuration
+  page = table_view(one, index, query);
+  BOOST_TEST(page["all"] > 50);
+  for (const json& row : page["rows"])
+    BOOST_TEST(row["configuration"].get<std::string>().find("STAGES=4") != std::string::npos);
   query.text = "RUNNING MAXIMUM%";  // a pattern's characters are characters
   BOOST_TEST(table_view(one, index, query)["all"] == 0);
   query.text = "RUNNING MAXIMUM";
@@ -121,16 +137,66 @@ BOOST_AUTO_TEST_CASE(a_table_is_filtered_sorted_and_cut_into_pages) {
   BOOST_TEST(table_view(one, index, query)["rows"].empty());
 }
 
+BOOST_AUTO_TEST_CASE(failed_confirmations_are_found_by_stage_and_reason) {
+  const Record one = record();
+  RunIndex index;
+  index.update(one);
+  std::set<IndividualId> failed;
+  one.each_individual([&](const IndividualRow& row) {
+    if (row.expelled) failed.insert(row.individual.id);
+  });
+  BOOST_REQUIRE(!failed.empty());
+  const std::string reason = one.confirmation(*failed.begin())->reason;
+  TableQuery by_state, by_reason, by_text;
+  by_state.state = "expelled";
+  by_reason.stage = "confirm";
+  by_reason.reason = reason;
+  by_text.text = reason;
+  for (const TableQuery& query : {by_state, by_reason, by_text}) {
+    const json page = table_view(one, index, query);
+    BOOST_TEST(page["all"] == failed.size());
+    for (const json& row : page["rows"]) {
+      BOOST_TEST(failed.contains(row["id"].get<IndividualId>()));
+      BOOST_TEST(row["reason"] == reason);
+    }
+  }
+  BOOST_TEST(failures_view(index)["stages"]["confirm"] == failed.size());
+}
+
+BOOST_AUTO_TEST_CASE(devices_are_busy_for_a_part_of_the_time_that_is_never_above_one) {
+  const Record one = record();
+  RunIndex index;
+  index.update(one);
+  const json view = devices_view(one, index);
+  double in_bins = 0.0, of_evaluations = 0.0;
+  for (const double share : view["busy"]) {
+    BOOST_TEST((share >= 0.0 && share <= 1.0));
+    in_bins += share * view["elapsed_s"].get<double>() / static_cast<double>(view["busy"].size());
+  }
+  double since_the_start = 0.0;
+  for (const RunIndex::Judgement& judgement : index.judged()) {
+    of_evaluations += judgement.device_s;
+    since_the_start += std::min(judgement.device_s, judgement.elapsed_s);
+  }
+  BOOST_TEST(view["measuring"] == 2);  // what its two devices did is spread over the time of both
+  BOOST_TEST(2.0 * in_bins == since_the_start, boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(view["device_s"].get<double>() == of_evaluations, boost::test_tools::tolerance(1e-3));
+}
+
 BOOST_AUTO_TEST_CASE(every_view_agrees_with_the_summary) {
   const Record one = record();
   RunIndex index;
   index.update(one);
   const Summary summary = summary_of(one);
   const json state = state_view(one, index), islands = IslandsView().of(one, index),
-             operators = operators_view(one, index), failures = failures_view(one, index),
+             operators = operators_view(one, index), failures = failures_view(index),
              budgets = budgets_view(one, index);
   BOOST_TEST(state["promotions"].size() == static_cast<std::size_t>(summary.promotions));
   BOOST_TEST(state["promotions"].back()["id"] == summary.best->id);
+  BOOST_TEST(state["promotions"].back()["best"] == true);
+  BOOST_TEST(state["promotions"].front()["best"] == false);
+  BOOST_TEST(state["promotions"].back()["at"] >= state["created_at"]);
+  BOOST_TEST(state["last_step_at"] >= state["promotions"].back()["at"]);
   BOOST_TEST(state["contenders"].size() == 2U);
   std::int64_t measured = 0, promoted = 0, rejected = 0;
   for (const json& row : islands["islands"]) measured += row["measured"].get<std::int64_t>();
