@@ -19,15 +19,18 @@ launch:
 
 namespace {
 
-// In parts, so that the rounding errors of a long sum do not pile up.
+// In parts of eight sums each, so that the rounding errors of a long sum do not pile up.
 template <class Term>
 float sum_of(std::ptrdiff_t count, const Term& term) {
   float sum = 0.0f;
-  for (std::ptrdiff_t from = 0; from < count; from += 4096) {
-    const std::ptrdiff_t end = count - from < 4096 ? count : from + 4096;
-    float part = 0.0f;
-    for (std::ptrdiff_t i = from; i < end; ++i) part += term(i);
-    sum += part;
+  for (std::ptrdiff_t from = 0; from < count; from += 1024) {
+    const std::ptrdiff_t end = count - from < 1024 ? count : from + 1024;
+    float sums[8] = {};
+    std::ptrdiff_t i = from;
+    for (; i + 8 <= end; i += 8)
+      for (int l = 0; l < 8; ++l) sums[l] += term(i + l);
+    for (; i < end; ++i) sums[0] += term(i);
+    sum += ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
   }
   return sum;
 }
