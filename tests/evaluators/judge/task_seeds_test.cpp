@@ -20,9 +20,10 @@ namespace fs = std::filesystem;
 namespace {
 
 const fs::path tasks = CULTIVAR_SOURCE_DIR "/configs/tasks";
-const std::vector<std::string> memory_bound = {"softmax",       "rmsnorm",    "add_rmsnorm",     "layernorm",
-                                               "silu_mul",      "gelu",       "transpose",       "rope",
-                                               "cross_entropy", "row_reduce", "rmsnorm_backward"};
+const std::vector<std::string> memory_bound = {
+    "softmax",        "rmsnorm", "add_rmsnorm",   "layernorm",  "silu_mul",         "gelu",
+    "transpose",      "rope",    "cross_entropy", "row_reduce", "rmsnorm_backward", "depthwise_conv",
+    "group_norm_silu"};
 const std::vector<std::string> products = {"linear", "swiglu_up"};
 const std::vector<std::string> attention = {"attention_backward", "attention_paged"};
 
@@ -113,6 +114,22 @@ BOOST_AUTO_TEST_CASE(seeds_that_hold_rows_in_registers_plan_every_shape_at_both_
         plan_all(task, load_variant(path, task, {{"VECTORS", vectors}, {"PERSIST", persist}}));
     plan_all(task, load_variant(path, task, {{"BLOCK", std::int64_t{128}}, {"WIDE", std::int64_t{256}}}));
     plan_all(task, load_variant(path, task, {{"BLOCK", std::int64_t{512}}, {"SPREAD", std::int64_t{0}}}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(seeds_for_images_plan_every_shape_at_both_ends_of_their_tunables) {
+  const std::pair<const char*, const char*> both[] = {{"depthwise_conv", "cuda_tiles.cu"},
+                                                      {"group_norm_silu", "cuda_rows.cu"},
+                                                      {"group_norm_silu", "cuda_split.cu"}};
+  for (const auto& [name, seed] : both) {
+    const Task task = load_task(tasks / name);
+    const fs::path path = tasks / name / "seeds" / seed;
+    Configuration least, greatest;
+    for (const Tunable& tunable : load_variant(path, task).manifest.tunables) {
+      least[tunable.name] = tunable.values.front();
+      greatest[tunable.name] = tunable.values.back();
+    }
+    for (const Configuration& end : {least, greatest}) plan_all(task, load_variant(path, task, end));
   }
 }
 
