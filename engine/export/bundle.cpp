@@ -26,7 +26,7 @@
 #include "engine/store/standings.hpp"
 #include "evaluators/launchers/late_parts.hpp"
 #include "evaluators/launchers/render.hpp"
-#include "evaluators/references/python/python_sandbox.hpp"
+#include "evaluators/references/python/python_reference.hpp"
 #include "evaluators/references/task_files.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/foreign_json.hpp"

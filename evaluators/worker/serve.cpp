@@ -162,7 +162,7 @@ class Worker {
   }
   Compiler& compiler_for(Language language) {
     std::unique_ptr<Compiler>& compiler = compilers_[language];
-    if (!compiler) compiler = language->open({*task_, cache_, architecture_});
+    if (!compiler) compiler = language->open({*task_, cache_, architecture_, contenders_.python});
     return *compiler;
   }
   Json compiler_info() {

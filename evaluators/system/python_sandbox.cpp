@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/references/python/python_sandbox.hpp"
+#include "evaluators/system/python_sandbox.hpp"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "embedded/reference_python.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/memory_limit.hpp"
@@ -15,13 +14,6 @@
 namespace cultivar {
 
 namespace fs = std::filesystem;
-
-PythonFiles reference_python_files() {
-  PythonFiles files;
-  for (const auto& [name, text] : reference_python::all)
-    files.emplace_back("cultivar_reference/" + std::string(name), text);
-  return files;
-}
 
 Expected<fs::path> place_python_files(const PythonFiles& files, const fs::path& cache) {
   std::string all;
