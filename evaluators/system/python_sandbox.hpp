@@ -21,7 +21,7 @@ using PythonFiles = std::vector<std::pair<std::string, std::string_view>>;
 Expected<std::filesystem::path> place_python_files(const PythonFiles&, const std::filesystem::path& cache);
 
 // Starts `python -m MODULE ARGUMENTS` in a sandbox: no network, a read-only system, `readable` and `writable`
-// at their own paths. `options` keeps what the caller sets (pipes, descriptors).
+// at their own paths. `options` keeps what the caller sets (pipes, descriptors, limits).
 struct PythonProgram {
   std::string module;
   std::vector<std::string> arguments = {};
