@@ -173,7 +173,8 @@ Expected<std::vector<BundledKernel>> kernels_of(const ExportRequest& request, co
     }
     const LauncherInput input = kernel->input(task, device);
     kernel->served = specialisations(input);
-    auto parts = target_parts(input, kernel->served, request.runtime, request.architectures);
+    auto parts =
+        target_parts(input, kernel->served, request.runtime, config.evaluation.python, request.architectures);
     if (!parts) return tl::make_unexpected(parts.error());
     kernel->parts = std::move(*parts);
     kernels.push_back(std::move(*kernel));

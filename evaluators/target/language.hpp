@@ -59,6 +59,9 @@ struct LanguageTraits {
   std::span<const NamedText> task_seeds = {};  // templates of the seeds of a new task
   NamedText format = {};  // how a kernel is written, for models: a prompt; empty: the brief format does
   std::unique_ptr<Compiler> (*open)(const CompilerOrder&) = nullptr;  // may throw MissingError
+  // Of a language that a Python interpreter of the user's compiles: which compiler it has ("Triton 3.6.0").
+  // Null: none is needed.
+  Expected<std::string> (*compiler_of)(const std::string& python) = nullptr;
 };
 
 // A row. Never null, lives as long as the program, compares by identity.

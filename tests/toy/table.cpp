@@ -11,6 +11,7 @@ Target opencl_target();
 Language cpp_language();
 Language cuda_cpp_language();
 Language opencl_c_language();
+Language triton_language();
 
 std::span<const Target> targets() {
   static const Target all[] = {
@@ -27,6 +28,7 @@ std::span<const Language> languages() {
       cpp_language(),
       cuda_cpp_language(),
       opencl_c_language(),
+      triton_language(),
       toy::toy_language(),
   };
   return all;

@@ -8,6 +8,7 @@
 #include "embedded/triton_seeds.hpp"
 #include "evaluators/languages/triton/compiler.hpp"
 #include "evaluators/languages/triton/order.hpp"
+#include "evaluators/system/interpreter.hpp"
 #include "evaluators/target/language.hpp"
 
 namespace cultivar {
@@ -18,6 +19,12 @@ std::unique_ptr<Compiler> open(const CompilerOrder& order) {
   options.limits = order.task.limits;
   if (!order.architecture.empty()) options.architecture = order.architecture;
   return std::make_unique<TritonCompiler>(options, order.task);
+}
+
+Expected<std::string> compiler_of(const std::string& python) {
+  const auto found = find_interpreter(python, PythonNeeds::triton);
+  if (!found) return tl::make_unexpected(found.error());
+  return fmt::format("Triton {}, Python {} ({})", found->triton, found->version, found->executable);
 }
 
 // Words of Python, and what a variant imports Triton as.
@@ -68,7 +75,8 @@ Language triton_language() {
                                   .frame = triton_frame::all[0].second,
                                   .task_seeds = triton_seeds::all,
                                   .format = triton_format::all[0],
-                                  .open = open};
+                                  .open = open,
+                                  .compiler_of = compiler_of};
   return &row;
 }
 
