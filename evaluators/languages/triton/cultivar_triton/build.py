@@ -68,28 +68,34 @@ def require_of_the_language(triton, node, name, value):
                         "Use what triton.language documents; print and device_print are not read by anybody.")
 
 
+def require_known_name(triton, source, node, name):
+    first, *rest = name.split(".")
+    value = sys.modules[source.modules[first]]
+    for part in rest:
+        if not isinstance(value, types.ModuleType):
+            return  # an attribute of a function or a type
+        if not hasattr(value, part):
+            raise check.Refused(node.lineno, f"Triton {triton.__version__} has no {name}",
+                                "Correct the name, or write it for this version.", "compile")
+        value = getattr(value, part)
+        require_of_the_language(triton, node, name, value)
+        if part == "device_print":
+            raise check.Refused(node.lineno, f"the kernel calls {part}", "Nothing reads the output; remove it.")
+    if isinstance(value, types.ModuleType):
+        raise check.Refused(node.lineno, f"the kernel uses the module {name} as a value", "Use its functions by their names.")
+
+
 def require_known_names(triton, source):
     import importlib
     for name, module in source.modules.items():
         importlib.import_module(module)
     for function in source.functions.values():
-        for statement in function.body:
-            for node in ast.walk(statement):
-                name = check.dotted(node) if isinstance(node, (ast.Attribute, ast.Name)) else None
-                first, *rest = (name or "").split(".")
-                if first not in source.modules:
-                    continue
-                value = sys.modules[source.modules[first]]
-                for part in rest:
-                    if not isinstance(value, types.ModuleType):
-                        break
-                    if not hasattr(value, part):
-                        raise check.Refused(node.lineno, f"Triton {triton.__version__} has no {name}",
-                                            "Correct the name, or write it for this version.", "compile")
-                    value = getattr(value, part)
-                    require_of_the_language(triton, node, name, value)
-                    if part in ("device_print",):
-                        raise check.Refused(node.lineno, f"the kernel calls {part}", "Nothing reads the output; remove it.")
+        nodes = [node for statement in function.body for node in ast.walk(statement)]
+        parts = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}  # of longer names
+        for node in nodes:
+            name = check.dotted(node) if isinstance(node, (ast.Attribute, ast.Name)) else None
+            if id(node) not in parts and (name or "").partition(".")[0] in source.modules:
+                require_known_name(triton, source, node, name)
     for name, (module, member) in source.imported.items():
         value = getattr(importlib.import_module(module), member, None)
         if (module, member) != ("triton", "jit"):

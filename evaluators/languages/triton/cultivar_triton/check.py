@@ -8,8 +8,6 @@ import ast
 
 MODULES = ("triton", "triton.language", "triton.language.extra", "triton.language.extra.cuda",
            "triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
-# Functions of Python that Triton knows inside a kernel. getattr and the like would get around what is checked here.
-PYTHON = ("range", "min", "max", "len", "list", "tuple", "int", "float", "bool", "isinstance", "str", "abs", "sum")
 STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.For, ast.While, ast.If, ast.Return, ast.Pass,
               ast.Break, ast.Continue, ast.Assert)
 EXPRESSIONS = (ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Call, ast.Constant, ast.Attribute,
@@ -205,6 +203,9 @@ class Source:
                 raise Refused(line, f"the kernel uses the attribute {node.attr}",
                               "Only what Triton documents of its language may be used.")
             return
+        if isinstance(node, ast.keyword) and (node.arg or "_").startswith("_"):
+            raise Refused(node.value.lineno, f"the kernel passes {node.arg or '**'} to a function",
+                          "Only what Triton documents of its language may be used.")
         if not isinstance(node, ast.Name):
             return
         if node.id in ("print", "getattr", "hasattr") and node.id not in self.functions:
