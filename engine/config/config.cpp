@@ -348,9 +348,8 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
     // In the target's first language: another may need a compiler that this machine lacks.
     c.seeds = sources_in(c.task_folder / "seeds", c.target);
     const std::vector<fs::path> all = c.seeds;
-    std::erase_if(c.seeds, [&](const fs::path& file) {
-      return language_of_file(file) != usual_language(c.target);
-    });
+    std::erase_if(c.seeds,
+                  [&](const fs::path& file) { return language_of_file(file) != usual_language(c.target); });
     if (c.seeds.empty()) c.seeds = all;
   }
   if (c.seeds.empty())

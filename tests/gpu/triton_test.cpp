@@ -86,8 +86,9 @@ std::vector<fs::path> kernels_in(const std::string& folder) {
 BOOST_AUTO_TEST_SUITE(triton, *gpu_test::needs_a_gpu() * boost::unit_test::precondition(triton_is_here))
 
 BOOST_AUTO_TEST_CASE(the_seeds_are_right_and_measured) {
-  for (const auto& [task, seed] :
-       {std::pair("softmax", "triton_rows.py"), {"rmsnorm", "triton_rows.py"}, {"matmul", "triton_tiles.py"}}) {
+  for (const auto& [task, seed] : {std::pair("softmax", "triton_rows.py"),
+                                   {"rmsnorm", "triton_rows.py"},
+                                   {"matmul", "triton_tiles.py"}}) {
     Judge judge(task);
     const Evaluation e = judge.judge(fs::path("configs/tasks") / task / "seeds" / seed);
     BOOST_TEST(e.measured(), task << " was stopped at " << name_of(e.stage) << ": " << e.reason << "\n"
@@ -100,8 +101,8 @@ BOOST_AUTO_TEST_CASE(the_seeds_are_right_and_measured) {
 // honest work.
 BOOST_AUTO_TEST_CASE(cheats_are_stopped_or_gain_nothing) {
   constexpr double kNotFaster = 0.85;
-  const std::set<std::string> may_pass = {"keeps_state_at_known_addresses.py", "pins_its_input_in_the_cache.py",
-                                          "remembers_in_workspace.py"};
+  const std::set<std::string> may_pass = {"keeps_state_at_known_addresses.py",
+                                          "pins_its_input_in_the_cache.py", "remembers_in_workspace.py"};
   Judge judge("softmax");
   const Evaluation honest = judge.judge("tests/kernels/triton/honest_softmax.py", large_softmax());
   BOOST_REQUIRE_MESSAGE(honest.measured(), honest.reason << "\n" << honest.diagnostics);

@@ -25,11 +25,7 @@ std::span<const Target> targets() {
 
 std::span<const Language> languages() {
   static const Language all[] = {
-      cpp_language(),
-      cuda_cpp_language(),
-      opencl_c_language(),
-      triton_language(),
-      toy::toy_language(),
+      cpp_language(), cuda_cpp_language(), opencl_c_language(), triton_language(), toy::toy_language(),
   };
   return all;
 }

@@ -201,8 +201,8 @@ struct Launcher {
     std::vector<CubinFile> cubins;
     fs::create_directories(folder / "cubin");
     for (std::size_t s = 0; s < served.size(); ++s) {
-      cubins.push_back({s, "sm_90a", served[s].suffix + ".sm_90a.cubin",
-                        chosen != nullptr ? chosen(s) : LaunchChoices{}});
+      cubins.push_back(
+          {s, "sm_90a", served[s].suffix + ".sm_90a.cubin", chosen != nullptr ? chosen(s) : LaunchChoices{}});
       write_text(folder / ("cubin/" + cubins.back().name),
                  "\x7f"
                  "ELF and no more");
@@ -546,12 +546,14 @@ BOOST_AUTO_TEST_CASE(what_the_launcher_cannot_do_is_rejected_with_a_message) {
 }
 
 BOOST_AUTO_TEST_CASE(a_kernel_in_triton_gets_the_shared_memory_that_its_compiler_decided) {
-  const auto bytes_of = [](std::size_t s) { return std::int64_t{1024} * (static_cast<std::int64_t>(s) + 50); };
-  Launcher triton(text_of("configs/tasks/softmax/seeds/triton_rows.py"), "softmax", {"quick", "gpu"},
-                  [](std::size_t s) {
-                    return LaunchChoices{
-                        {"softmax_rows", {{"shared", {std::int64_t{1024} * (static_cast<std::int64_t>(s) + 50)}}}}};
-                  });
+  const auto bytes_of = [](std::size_t s) {
+    return std::int64_t{1024} * (static_cast<std::int64_t>(s) + 50);
+  };
+  Launcher triton(
+      text_of("configs/tasks/softmax/seeds/triton_rows.py"), "softmax", {"quick", "gpu"}, [](std::size_t s) {
+        return LaunchChoices{
+            {"softmax_rows", {{"shared", {std::int64_t{1024} * (static_cast<std::int64_t>(s) + 50)}}}}};
+      });
   BOOST_TEST_REQUIRE(triton.served.size() >= 2U);
   std::set<std::int64_t> seen;
   for (std::size_t w = 0; w < triton.workloads.size(); ++w) {

@@ -105,7 +105,8 @@ BOOST_AUTO_TEST_CASE(python_is_read_with_its_words_divisions_and_constants) {
   variant.manifest.target = target_named("cuda");
   variant.manifest.language = find_language("triton");
   const SourceNumbers n = cultivar::source_numbers(variant);
-  for (const std::int64_t number : {5000, 24, 23, 300, 7, 3, 128, 9, 70000}) BOOST_TEST(has(n.compared, number), number);
+  for (const std::int64_t number : {5000, 24, 23, 300, 7, 3, 128, 9, 70000})
+    BOOST_TEST(has(n.compared, number), number);
   BOOST_TEST((!has(n.compared, 4321) && !has(n.others, 4321)));
   BOOST_REQUIRE(n.conditions.size() == 2u);
   BOOST_TEST(n.conditions[0].numbers == std::vector<std::int64_t>{5000}, boost::test_tools::per_element());

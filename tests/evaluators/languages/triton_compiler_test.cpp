@@ -7,6 +7,7 @@
 
 #include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/devices/cuda/code/launch_rules.hpp"
+#include "evaluators/devices/cuda/code/line_table.hpp"
 #include "evaluators/devices/device.hpp"
 #include "evaluators/languages/triton/order.hpp"
 #include "support/command.hpp"
@@ -92,9 +93,7 @@ BOOST_AUTO_TEST_CASE(each_seed_becomes_machine_code_in_each_dtype_and_passes_the
                                      {"matmul", "triton_tiles", {{"M", 127}, {"N", 65}, {"K", 33}}}};
   for (const Shape& shape : shapes)
     for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
-      Configuration configuration;
-      if (shape.task == "matmul" && dtype == Dtype::f32) configuration["TILE_K"] = std::int64_t{32};
-      const Variant variant = seed(shape.task, shape.seed, configuration);
+      const Variant variant = seed(shape.task, shape.seed);
       const auto binary =
           compiler_for(shape.task).compile(variant, macros_for(variant, shape.values, dtype), 300.0);
       BOOST_REQUIRE_MESSAGE(binary,
@@ -351,6 +350,20 @@ BOOST_AUTO_TEST_CASE(a_check_build_counts_the_blocks_of_the_source) {
   const auto assembled = cultivar::testing::run_command(
       {ptxas.string(), "--gpu-name=sm_90a", built->path.string(), "-o", "/dev/null"});
   BOOST_TEST(assembled.exit == 0, assembled.err);
+}
+
+BOOST_AUTO_TEST_CASE(instructions_are_told_by_the_lines_of_the_source) {
+  const Variant variant = seed("softmax", "triton_rows");
+  const auto binary =
+      compiler_for("softmax").compile(variant, macros_for(variant, {{"R", 8}, {"C", 512}}), 120.0);
+  BOOST_TEST_REQUIRE(binary.has_value());
+  const std::string bytes = read_file(binary->path).value();
+  const auto lines = LineTable::read(std::as_bytes(std::span(bytes)));
+  BOOST_REQUIRE_MESSAGE(lines, (lines ? "" : lines.error().message));
+  const int load = line_of_text(variant.source, "value = tl.load"),
+            store = line_of_text(variant.source, "tl.store(y");
+  for (const int line : {load, store})
+    BOOST_TEST(!lines->offsets_of("softmax_rows", "variant.py", line).empty(), line);
 }
 
 BOOST_AUTO_TEST_CASE(a_python_without_triton_is_named_with_the_remedy) {

@@ -12,13 +12,14 @@ tunables:
   WARPS: {values: [4, 8], default: 8}
   STAGES: {values: [2, 3, 4], default: 3}
 constraints:
-  - "STAGES * (TILE_M + TILE_N) * TILE_K * element_bytes + 4096 <= smem_max"
+  - "STAGES * (TILE_M + TILE_N) * 2 * TILE_K + 4096 <= smem_max"
   - "TILE_M * TILE_N <= 4096 * WARPS"
 let:
   aligned: "K % 16 == 0 && N % 16 == 0"
+  STEP: "2 * TILE_K / element_bytes"  # f32 takes twice the registers
   tiles_m: "ceil_div(M, TILE_M)"
   tiles_n: "ceil_div(N, TILE_N)"
-specialize: [dtype, aligned]
+specialize: [dtype, aligned, STEP]
 launch:
   - kernel: matmul_tiles
     grid: ["tiles_m * tiles_n", 1, 1]
@@ -31,7 +32,7 @@ import triton.language as tl
 
 
 @triton.jit
-def matmul_tiles(a, b, c, M, N, K, tiles_m, tiles_n, TILE_M: tl.constexpr, TILE_N: tl.constexpr, TILE_K: tl.constexpr,
+def matmul_tiles(a, b, c, M, N, K, tiles_m, tiles_n, TILE_M: tl.constexpr, TILE_N: tl.constexpr, STEP: tl.constexpr,
                  GROUP: tl.constexpr, DTYPE: tl.constexpr):
     tile = tl.program_id(0)
     group = tile // (GROUP * tiles_n)
@@ -39,14 +40,14 @@ def matmul_tiles(a, b, c, M, N, K, tiles_m, tiles_n, TILE_M: tl.constexpr, TILE_
     within = tile % (GROUP * tiles_n)
     m = ((group * GROUP + within % rows) * TILE_M + tl.arange(0, TILE_M)).to(tl.int64)
     n = ((within // rows) * TILE_N + tl.arange(0, TILE_N)).to(tl.int64)
-    k = tl.arange(0, TILE_K)
+    k = tl.arange(0, STEP)
     from_a = a + m[:, None] * K + k[None, :]
     from_b = b + k[:, None].to(tl.int64) * N + n[None, :]
     total = tl.zeros([TILE_M, TILE_N], tl.float32)
-    for start in range(0, K, TILE_K):
+    for start in range(0, K, STEP):
         left = tl.load(from_a, mask=(m[:, None] < M) & (start + k[None, :] < K), other=0.0)
         right = tl.load(from_b, mask=(start + k[:, None] < K) & (n[None, :] < N), other=0.0)
         total = tl.dot(left, right, total, input_precision="ieee")
-        from_a += TILE_K
-        from_b += tl.cast(N, tl.int64) * TILE_K
+        from_a += STEP
+        from_b += tl.cast(N, tl.int64) * STEP
     tl.store(c + m[:, None] * N + n[None, :], total.to(DTYPE), mask=(m[:, None] < M) & (n[None, :] < N))
