@@ -81,7 +81,7 @@ int new_task(const Arguments& arguments) {
   bool as_json = false;
   Options options(
       "new task",
-      "Writes the folder of a new task, which runs at once: task.yaml with explanations, the oracle, two "
+      "Writes the folder of a new task, which runs at once: task.yaml with explanations, the oracle, "
       "seeds for each target, and a search. Without --summary it asks for the names on a terminal.",
       "cultivar new task my_norm --summary \"y = x / rms(x), for each row\"");
   options.argument("NAME", outline.name, "the task's name, an identifier");

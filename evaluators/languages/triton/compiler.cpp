@@ -232,7 +232,7 @@ struct TritonCompiler::State {
   }
 
   // Blocks of another size than the manifest's: the code has warps of its own.
-  static std::string odd_block(const Cubin& cubin, const Variant& variant, const std::string& order) {
+  static std::string odd_block(const Cubin& cubin, const std::string& order) {
     for (const json& kernel : json::parse(order).at("kernels")) {
       const CubinKernel* const code = cubin.kernel(kernel.at("name").get<std::string>());
       const auto threads = 32 * kernel.at("num_warps").get<std::uint32_t>();
@@ -240,7 +240,6 @@ struct TritonCompiler::State {
         return fmt::format("kernel '{}' was compiled for blocks of {} threads instead of 32 * num_warps",
                            code->name, code->threads_exactly->at(0));
     }
-    (void)variant;
     return {};
   }
 };
@@ -306,7 +305,7 @@ tl::expected<Binary, CompileFailure> TritonCompiler::compile(const Variant& vari
   if (const auto verdict = screen(*cubin, made->ptx, *log, variant.manifest, s.options.limits, false);
       !verdict.passed())
     return fail(Stage::screen, verdict.reason, verdict.diagnostics);
-  if (const std::string odd = State::odd_block(*cubin, variant, *order); !odd.empty())
+  if (const std::string odd = State::odd_block(*cubin, *order); !odd.empty())
     return fail(Stage::screen, odd, "Specialization of warps is not supported here: remove warp_specialize.");
   Binary binary;
   binary.macros = macros;

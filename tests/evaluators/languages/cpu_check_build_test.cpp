@@ -52,13 +52,13 @@ BOOST_AUTO_TEST_CASE(a_constant_that_is_assigned_in_a_branch_is_a_block) {
   const Binary build = check_build();
   BlocksRun blocks;
   blocks.expect({}, build.blocks);
-  blocks.note({}, counters_after(build, 2), BlocksRun::Run::checked);
+  blocks.note({}, counters_after(build, 2));
   const std::vector<CodeBlock> left = blocks.unreached({});
   BOOST_REQUIRE(left.size() == 1u);
   BOOST_TEST(left[0].file == "variant.cpp");
   BOOST_TEST(left[0].first_line == 6);
   BOOST_TEST(left[0].last_line == 6);
-  blocks.note({}, counters_after(build, 7), BlocksRun::Run::checked);
+  blocks.note({}, counters_after(build, 7));
   BOOST_TEST(blocks.complete());
 }
 

@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(what_a_source_must_not_have_is_refused_with_its_line_and_a_
            {with_line("power = tl.exp(power, _semantic=1)"), "_semantic", "passes _semantic", "documents"},
            {with_line("power = triton.runtime.driver"), "triton.runtime", "not of Triton's language",
             "documents"},
-           {"def (\n", "def (", "not Python", "line"},
+           {"# rows\ndef (\n", "def (", "not Python", "line"},
            {with_line("power = unknown_thing(power)"), "unknown_thing", "unknown_thing is not defined", ""},
            {with_line("power = tl.no_such(power)"), "no_such", "has no tl.no_such", "version"},
            {with_line("power = power + tl.arange(0, 3)"), "arange(0, 3)", "power of 2", ""},
