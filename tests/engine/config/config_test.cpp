@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(an_empty_list_of_seeds_is_distinguished_from_a_folder_witho
 // Those in Triton need a compiler that many machines lack.
 BOOST_AUTO_TEST_CASE(a_configuration_without_seeds_takes_those_in_the_first_language_of_its_target) {
   const std::string least = "name: x\ntask: softmax\ntarget: cuda\nworkloads: quick\n";
-  for (const fs::path& seed : parse_config(least, "my.yaml", path(), {}, kInstallation).seeds)
+  for (const std::filesystem::path& seed : parse_config(least, "my.yaml", path(), {}, kInstallation).seeds)
     BOOST_TEST(seed.extension() == ".cu", seed);
   const Config named = parse_config(least + "seeds: [triton_rows]\n", "my.yaml", path(), {}, kInstallation);
   BOOST_REQUIRE(named.seeds.size() == 1U);
