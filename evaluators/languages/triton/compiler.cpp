@@ -100,8 +100,10 @@ struct TritonCompiler::State {
   fs::path sources, ptxas;
   std::string identity;
 
-  ProcessOptions limited(double deadline_s) const {
+  // Python looks for modules in its working folder: one in which nobody else has put any.
+  ProcessOptions limited(double deadline_s, const CompileFolder& folder) const {
     ProcessOptions process;
+    process.folder = folder.out();
     process.pipe_input = process.pipe_output = false;
     process.captured_bytes = kKeptLogBytes;
     process.limits = {{RLIMIT_AS, options.memory_bytes},
@@ -158,7 +160,7 @@ struct TritonCompiler::State {
                                      .sources = sources,
                                      .readable = {source, question},
                                      .writable = {folder.out()}},
-                                    limited(deadline_s)),
+                                    limited(deadline_s, folder)),
                        "Triton", kills, deadline, deadline_s, folder.out());
     if (!said) return tl::make_unexpected(said.error());
     const auto text = read_unlinked_file(folder.out() / "result.json", most_output_bytes);
@@ -224,7 +226,7 @@ struct TritonCompiler::State {
                       .sources = sources,
                       .readable = {ptxas.parent_path()},
                       .writable = {folder.out()}},
-                     limited(deadline_s)),
+                     limited(deadline_s, folder)),
         "ptxas", kills, deadline_in(deadline_s), deadline_s, folder.out());
     if (log && !fs::exists(code, ignored))
       return fail(Stage::compile, plain_line(first_error(*log), 400), cut(plain_text(*log), kKeptLogBytes));
