@@ -153,6 +153,13 @@ BOOST_AUTO_TEST_CASE(only_what_the_manifest_claims_of_an_argument_is_told_to_tri
   BOOST_TEST(bytes.at(0) < bytes.at(1));
 }
 
+BOOST_AUTO_TEST_CASE(the_example_of_the_documentation_compiles) {
+  const std::string page = read_file(source_folder / "evaluators/README.md").value(), opening = "```python\n";
+  const std::size_t from = page.find(opening) + opening.size();
+  const Variant variant = variant_of(page.substr(from, page.find("```\n", from) - from));
+  require_launchable(variant, compiled(variant), {"softmax", "", {{"R", 64}, {"C", 512}}}, Dtype::f32);
+}
+
 BOOST_AUTO_TEST_CASE(two_kernels_become_one_module) {
   const std::string source =
       "\"\"\"--- cultivar\nname: tried\ntask: softmax\ntarget: cuda\nlanguage: triton\n"
