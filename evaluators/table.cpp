@@ -13,6 +13,7 @@ Target opencl_target();
 Language cpp_language();
 Language cuda_cpp_language();
 Language opencl_c_language();
+Language triton_language();
 
 std::span<const Target> targets() {
   static const Target all[] = {
@@ -28,6 +29,7 @@ std::span<const Language> languages() {
       cpp_language(),
       cuda_cpp_language(),
       opencl_c_language(),
+      triton_language(),
   };
   return all;
 }

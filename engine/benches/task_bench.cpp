@@ -17,7 +17,7 @@ TaskBench::TaskBench(BenchSettings settings) : WorkerBench(std::move(settings)) 
   std::error_code ignored;
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(task().folder / "seeds", ignored))
-    if (language_by_extension(entry.path()) != nullptr) files.push_back(entry.path());
+    if (language_of_file(entry.path()) != nullptr) files.push_back(entry.path());
   std::ranges::sort(files);
   for (const fs::path& file : files) {
     auto variant = make_variant(read_source(file, task().folder), task());

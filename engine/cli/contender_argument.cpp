@@ -16,7 +16,7 @@ std::vector<std::string> sources_below(const Task& task, const std::vector<std::
   std::error_code ignored;
   for (const std::string& folder : folders)
     for (const auto& entry : fs::recursive_directory_iterator(task.folder / folder, ignored))
-      if (language_by_extension(entry.path()) != nullptr) names.push_back(entry.path().stem().string());
+      if (language_of_file(entry.path()) != nullptr) names.push_back(entry.path().stem().string());
   return names;
 }
 

@@ -211,6 +211,19 @@ void examine_pytorch(const InstallationPaths& installation, DoctorReport& report
   if (!version) report.lacks("the contenders torch and torch_compile", version.error().message, false);
 }
 
+// Languages that an interpreter of the user's compiles.
+void examine_languages(DoctorReport& report) {
+  report.facts["languages"] = json::object();
+  for (const Language language : languages()) {
+    if (language->compiler_of == nullptr) continue;
+    const auto found = language->compiler_of(ServiceOptions{}.python);
+    report.line("language", fmt::format("{}: {}", name_of(language), found ? *found : found.error().message));
+    report.facts["languages"][name_of(language)] =
+        found ? json{{"compiler", *found}} : json{{"trouble", found.error().message}};
+    if (!found) report.lacks("kernels in " + language->title, found.error().message, false);
+  }
+}
+
 }  // namespace
 
 void DoctorReport::line(const std::string& what, const std::string& words) const {
@@ -237,6 +250,7 @@ void examine_targets(const InstallationPaths& installation, DoctorReport& report
   for (const Target target : targets())
     if (TargetExamination(installation, report, target).run()) well.insert(target);
   examine_contenders(installation, report, well);
+  examine_languages(report);
   examine_pytorch(installation, report);
 }
 

@@ -11,7 +11,7 @@
 #include "engine/cli/output.hpp"
 #include "evaluators/check/open_reference.hpp"
 #include "evaluators/judge/controls.hpp"
-#include "evaluators/references/python/python_sandbox.hpp"
+#include "evaluators/references/python/python_reference.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/plain_text.hpp"

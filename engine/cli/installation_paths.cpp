@@ -105,7 +105,7 @@ std::vector<std::string> sources_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code ignored;
   for (const auto& entry : fs::recursive_directory_iterator(folder, ignored)) {
-    if (language_by_extension(entry.path()) != nullptr)
+    if (language_of_file(entry.path()) != nullptr)
       names.push_back(fs::relative(entry.path(), folder.parent_path()).string());
   }
   std::sort(names.begin(), names.end());

@@ -81,7 +81,7 @@ int new_task(const Arguments& arguments) {
   bool as_json = false;
   Options options(
       "new task",
-      "Writes the folder of a new task, which runs at once: task.yaml with explanations, the oracle, two "
+      "Writes the folder of a new task, which runs at once: task.yaml with explanations, the oracle, "
       "seeds for each target, and a search. Without --summary it asks for the names on a terminal.",
       "cultivar new task my_norm --summary \"y = x / rms(x), for each row\"");
   options.argument("NAME", outline.name, "the task's name, an identifier");
@@ -151,8 +151,15 @@ int new_task(const Arguments& arguments) {
   return 0;
 }
 
+Language language_named(const std::string& name) {
+  if (const Language found = find_language(name)) return found;
+  std::vector<std::string> known;
+  for (const Language each : languages()) known.push_back(name_of(each));
+  throw InputError(fmt::format("there is no language '{}'{}", name, did_you_mean(name, known)));
+}
+
 int new_seed(const Arguments& arguments) {
-  std::string task_name, target_name = name_of(usual_target()), name = "new_seed", file;
+  std::string task_name, target_name, language_name, name = "new_seed", file;
   bool as_json = false;
   Options options(
       "new seed",
@@ -160,7 +167,10 @@ int new_seed(const Arguments& arguments) {
       "completed.",
       "cultivar new seed softmax --target cuda --name two_rows");
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
-  options.option("--target", target_name, "cpu or cuda");
+  options.option(
+      "--target", target_name,
+      fmt::format("cpu, cuda or opencl; by default that of the language, or {}", name_of(usual_target())));
+  options.option("--language", language_name, "in which language; by default the first of the target");
   options.option("--name", name, "the variant's name");
   options.option("--out", file,
                  "the new file; by default in seeds/ of the task's folder, or in the current "
@@ -169,6 +179,8 @@ int new_seed(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
   const InstallationPaths installation = find_installation();
   const Task task = load_task(find_task(installation, task_name));
+  const Language named = language_name.empty() ? nullptr : language_named(language_name);
+  if (target_name.empty()) target_name = named != nullptr ? named->targets.front() : name_of(usual_target());
   std::vector<std::string> known;
   const Target* found = nullptr;
   for (const Target& each : targets()) {
@@ -177,7 +189,10 @@ int new_seed(const Arguments& arguments) {
   }
   if (found == nullptr)
     throw InputError(fmt::format("there is no target '{}'{}", target_name, did_you_mean(target_name, known)));
-  const Language language = usual_language(*found);
+  if (named != nullptr && !compiles_for(named, *found))
+    throw InputError(fmt::format("{} is not compiled for target {} (--target {})", named->title, target_name,
+                                 named->targets.front()));
+  const Language language = named != nullptr ? named : usual_language(*found);
   const std::string source = seed_source(task, language, *found, name);
   if (const auto variant = make_variant(source, task); !variant)
     throw InputError(fmt::format("the name '{}' does not fit: {}", name, variant.error().message));

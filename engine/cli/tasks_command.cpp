@@ -8,6 +8,8 @@
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
+#include "evaluators/system/interpreter.hpp"
+#include "evaluators/target/language.hpp"
 #include "evaluators/task/task.hpp"
 
 namespace cultivar {
@@ -79,6 +81,14 @@ void explain(const Task& task, const json& facts, const Output& output) {
     output.line(fmt::format("\n{}", group[0] == 's' ? "Seeds" : "Contenders"));
     for (const json& s : facts[group]) output.line("  " + s.get<std::string>());
   }
+  for (const json& seed : facts["seeds"])
+    if (const Language language = language_by_extension(seed.get<std::string>());
+        language != nullptr && language->compiler_of != nullptr) {
+      const auto found = language->compiler_of(default_python());
+      output.line(fmt::format("  Seeds in {} are compiled by {}", language->title,
+                              found ? *found : "nothing here: " + found.error().message));
+      break;
+    }
   std::vector<std::string> controls;
   for (const Control& c : task.controls) controls.push_back(c.name);
   output.line(fmt::format(

@@ -52,7 +52,7 @@ NamedSource find_source(const InstallationPaths& installation, const Task& task,
   std::vector<std::string> known;
   for (const std::string& folder : folders)
     for (const auto& entry : fs::recursive_directory_iterator(task.folder / folder, ignored)) {
-      if (language_by_extension(entry.path()) == nullptr) continue;
+      if (language_of_file(entry.path()) == nullptr) continue;
       known.push_back(entry.path().stem().string());
       if (known.back() == split.name) {
         found.source = read_source(entry.path(), task.folder);

@@ -345,7 +345,12 @@ Config read_config(const YamlNode& root, const fs::path& base, const Installatio
               : fmt::format("name some of {}, or omit the key to use all of them", fmt::join(known, ", "))));
     }
   } else {
+    // In the target's first language: another may need a compiler that this machine lacks.
     c.seeds = sources_in(c.task_folder / "seeds", c.target);
+    const std::vector<fs::path> all = c.seeds;
+    std::erase_if(c.seeds,
+                  [&](const fs::path& file) { return language_of_file(file) != usual_language(c.target); });
+    if (c.seeds.empty()) c.seeds = all;
   }
   if (c.seeds.empty())
     root.fail("a search needs at least one seed, but " + (c.task_folder / "seeds").string() + " has no " +

@@ -26,7 +26,7 @@
 #include "engine/store/standings.hpp"
 #include "evaluators/launchers/late_parts.hpp"
 #include "evaluators/launchers/render.hpp"
-#include "evaluators/references/python/python_sandbox.hpp"
+#include "evaluators/references/python/python_reference.hpp"
 #include "evaluators/references/task_files.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/foreign_json.hpp"
@@ -173,7 +173,8 @@ Expected<std::vector<BundledKernel>> kernels_of(const ExportRequest& request, co
     }
     const LauncherInput input = kernel->input(task, device);
     kernel->served = specialisations(input);
-    auto parts = target_parts(input, kernel->served, request.runtime, request.architectures);
+    auto parts =
+        target_parts(input, kernel->served, request.runtime, config.evaluation.python, request.architectures);
     if (!parts) return tl::make_unexpected(parts.error());
     kernel->parts = std::move(*parts);
     kernels.push_back(std::move(*kernel));

@@ -120,7 +120,8 @@ Expected<BundledKernel> bundled_kernel(const Record& record, const Task& task, c
 }
 
 Expected<TargetParts> target_parts(const LauncherInput& input, const std::vector<Specialisation>& served,
-                                   const Runtime& runtime, std::vector<std::string> architectures) {
+                                   const Runtime& runtime, const std::string& python,
+                                   std::vector<std::string> architectures) {
   const Target target = input.variant.manifest.target;
   const auto compile = [&](const std::string& architecture) -> Expected<MachineCode> {
     ServiceOptions options;
@@ -129,6 +130,7 @@ Expected<TargetParts> target_parts(const LauncherInput& input, const std::vector
     options.cache = runtime.cache;
     options.task_folder = input.task.folder;
     options.architecture = architecture;
+    options.python = python;
     options.compile_workers = 2;
     CompileService service(options);
     std::vector<Workload> workloads = input.workloads;
@@ -141,11 +143,14 @@ Expected<TargetParts> target_parts(const LauncherInput& input, const std::vector
               "the kernel does not compile for {} (some instructions, such as wgmma of sm_90a, exist on one "
               "generation only; choose another with --arch): {}\n{}",
               architecture, compiled.error().reason, compiled.error().diagnostics));
-    const std::string identity = service.compiler_identity();  // "NVRTC 13.0 sm_90a ..."
-    MachineCode made{{}, identity.substr(0, identity.find(' ', identity.find(' ') + 1))};
+    const std::string identity =
+        service.compiler_info(input.variant.manifest.language).identity;  // "NVRTC 13.0 sm_90a ..."
+    MachineCode made{{}, identity.substr(0, identity.find(' ', identity.find(' ') + 1)), {}};
     for (const Specialisation& each : served) {
-      auto bytes = read_file(compiled->binary(each.macros)->path);
+      const Binary& binary = *compiled->binary(each.macros);
+      auto bytes = read_file(binary.path);
       if (!bytes) return tl::make_unexpected(bytes.error());
+      made.chosen.push_back(binary.chosen);
       made.code.push_back(std::move(*bytes));
     }
     return made;

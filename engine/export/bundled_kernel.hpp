@@ -46,6 +46,7 @@ Expected<BundledKernel> bundled_kernel(const Record&, const Task&, const Config&
 // Its launcher, and what else its target adds; `served`: the specializations. May compile in the runtime's
 // workers. Throws MissingError when the compiler is not installed or does not support an architecture.
 Expected<TargetParts> target_parts(const LauncherInput&, const std::vector<Specialisation>& served,
-                                   const Runtime&, std::vector<std::string> architectures);
+                                   const Runtime&, const std::string& python,
+                                   std::vector<std::string> architectures);
 
 }  // namespace cultivar

@@ -23,9 +23,10 @@ bool is_name(const std::string& text) {
 
 // Names that the sources of the new folder use themselves.
 const std::set<std::string>& used_names() {
-  static const std::set<std::string> names{"eps",    "rows",  "columns", "thread", "threads", "in",
-                                           "out",    "sum",   "scale",   "row",    "c",       "piece",
-                                           "pieces", "first", "wide",    "args",   "root",    "count"};
+  static const std::set<std::string> names{"eps",     "rows",  "columns", "thread", "threads", "in",
+                                           "out",     "sum",   "scale",   "row",    "c",       "piece",
+                                           "pieces",  "first", "wide",    "args",   "root",    "count",
+                                           "aligned", "BLOCK", "WARPS",   "DTYPE"};
   return names;
 }
 
@@ -57,7 +58,7 @@ std::string trouble_of(const TaskOutline& outline) {
       return fmt::format("the name '{}...' has {} letters (use at most {})", name.substr(0, 20), name.size(),
                          kMostLetters);
     if (means_something(name))
-      return fmt::format("the name '{}' has a meaning in C++ (choose another)", name);
+      return fmt::format("the name '{}' has a meaning in C++ or Python (choose another)", name);
     if (used_names().contains(name) || std::ranges::find(reserved, name) != reserved.end())
       return fmt::format("the name '{}' is used by the new folder's own files (choose another)", name);
     if (!seen.insert(name).second) return fmt::format("the name '{}' is given twice (choose another)", name);

@@ -92,6 +92,9 @@ std::vector<Program> programs_of(const Config& config, const RunFolder& folder) 
       programs.push_back({"the contender " + library, {library}});
     }
   }
+  // It also compiles kernels in some languages.
+  for (const Language language : languages())
+    python = python || (compiles_for(language, config.target) && language->compiler_of != nullptr);
   const std::string& interpreter = config.evaluation.python;
   if (python && interpreter != EvaluationConfig{}.python)
     programs.push_back({interpreter_line(interpreter), files_of({interpreter})});

@@ -8,6 +8,7 @@
 
 #include "evaluators/contenders/built.hpp"
 #include "evaluators/system/error.hpp"
+#include "evaluators/target/language.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -99,7 +100,8 @@ bool names_a_library_file(const std::string& text) {
 }
 
 bool names_a_program(const std::string& text) {
-  return fs::path(text).extension() == ".py" && !fs::path(text).stem().empty();
+  return fs::path(text).extension() == ".py" && !fs::path(text).stem().empty() &&
+         language_of_file(text) == nullptr;
 }
 
 std::string name_of_library(const fs::path& file) {

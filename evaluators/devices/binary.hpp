@@ -2,7 +2,9 @@
 // What a compiler made of a variant, or why it made nothing.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,12 +13,16 @@
 
 namespace cultivar {
 
+using LaunchChoices = std::map<std::string, std::map<std::string, std::vector<std::int64_t>>>;
+
 struct Binary {
   std::filesystem::path path;  // content-addressed, in the cache
   std::string machine_code;    // hash of the code alone: equal for equal kernels
   std::vector<std::string> macros;
   Resources resources;
   std::string log;  // warnings, as the compiler printed them
+  // What the compiler decided of launches: kernel -> launch key of the target -> numbers.
+  LaunchChoices chosen = {};
   // Of a check build only (see Compiler::compile_check_build): its blocks, and how many counters it has.
   std::vector<CodeBlock> blocks = {};
   std::uint64_t counters = 0;

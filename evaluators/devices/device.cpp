@@ -13,6 +13,16 @@ std::string_view name_of(Fault::Kind kind) {
   return names.at(static_cast<std::size_t>(kind));
 }
 
+Plan with_choices(Plan plan, const LaunchChoices& chosen) {
+  for (PlannedKernel& kernel : plan.kernels)
+    if (const auto found = chosen.find(kernel.kernel); found != chosen.end())
+      for (const auto& [key, values] : found->second) {
+        kernel.launch.set(key, {});
+        for (const std::int64_t value : values) kernel.launch.add(key, value);
+      }
+  return plan;
+}
+
 tl::expected<std::unique_ptr<Session>, Fault> Device::open_contender(const ContenderFile&,
                                                                      const ContenderSettings&, const Task&,
                                                                      const Workload&) {

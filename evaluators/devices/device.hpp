@@ -37,6 +37,9 @@ struct Fault {
 };
 std::string_view name_of(Fault::Kind);
 
+// The plan with what the compiler decided of its launches.
+Plan with_choices(Plan, const LaunchChoices&);
+
 // The contents of one input tensor in one run. They may be a window of a longer stretch (a block of input
 // data) that many runs share. The contents of a stretch with a given number never change, so a device may
 // keep a copy and only move the window.

@@ -71,13 +71,17 @@ class Tokens {
     } else if (begins_name(c)) {
       const std::size_t first = at_;
       while (at_ < text_.size() && in_name(text_[at_])) ++at_;
-      all.push_back({Token::Kind::name, text_.substr(first, at_ - first)});
+      const std::string_view word = text_.substr(first, at_ - first);
+      if (word == "and" || word == "or")  // C++ has these words, too
+        all.push_back({Token::Kind::other, word == "and" ? "&&" : "||"});
+      else
+        all.push_back({Token::Kind::name, word});
     } else {
       std::size_t length = 1;
       for (const std::string_view two : {"<<", ">>", "<=", ">=", "==", "!=", "&&", "||"})
         if (follows(two)) length = 2;
       all.push_back({Token::Kind::other, text_.substr(at_, length)});
-      at_ += length;
+      at_ += follows("//") ? 2 : length;  // Python's division
     }
   }
 
@@ -122,7 +126,8 @@ bool compares(const Token& token) {
 
 class Reader {
  public:
-  Reader(const Variant& variant, const std::vector<Token>& tokens) : tokens_(tokens) {
+  Reader(const Variant& variant, const std::vector<Token>& tokens)
+      : tokens_(tokens), in_python_(variant.manifest.language->comments.line == "#") {
     for (const Tunable& tunable : variant.manifest.tunables)
       if (const auto value = variant.configuration.find(tunable.name); value != variant.configuration.end())
         if (const auto* number = std::get_if<std::int64_t>(&value->second)) {
@@ -231,12 +236,18 @@ class Reader {
     bool joined = false;
     for (std::size_t i = 0; i <= tokens_.size() && conditions.size() < kMostConditions; ++i) {
       const std::string_view text = i < tokens_.size() ? tokens_[i].text : ";";
-      joined |= text == "&&";
+      joined |= text == "&&" || joins_masks(i);
       if (std::ranges::find(kEnds, text) == std::end(kEnds)) continue;
       if (joined) add_condition(first, i, conditions);
       first = i + 1;
       joined = false;
     }
+  }
+
+  // `(a > 1) & (b > 2)`
+  bool joins_masks(std::size_t i) const {
+    return i > 0 && i + 1 < tokens_.size() && tokens_[i].text == "&" && tokens_[i - 1].text == ")" &&
+           tokens_[i + 1].text == "(";
   }
 
   void add_condition(std::size_t first, std::size_t end,
@@ -271,17 +282,24 @@ class Reader {
     return first >= 2 && is_product(first - 1) && has_no_value(first - 2) && beside(first - 2, end);
   }
 
-  // NAME = value, or #define NAME value.
+  // NAME = value, NAME = tl.constexpr(value), or #define NAME value.
   void name(std::size_t first, std::int64_t value) {
     if (first >= 2 && tokens_[first - 1].text == "=" && tokens_[first - 2].kind == Token::Kind::name &&
         is_constant(first - 2))
       known_[std::string(tokens_[first - 2].text)] = value;
+    if (first >= 6 && tokens_[first - 1].text == "(" && tokens_[first - 2].text == "constexpr" &&
+        tokens_[first - 5].text == "=")
+      known_[std::string(tokens_[first - 6].text)] = value;
     if (first >= 3 && tokens_[first - 1].kind == Token::Kind::name && tokens_[first - 2].text == "define")
       known_[std::string(tokens_[first - 1].text)] = value;
   }
 
-  // A declaration of a few words before the name says that it does not change.
+  // A declaration of a few words before the name says that it does not change; so does its place at the
+  // beginning of a line in Python.
   bool is_constant(std::size_t declared) const {
+    if (const char* const name = tokens_[declared].text.data();
+        in_python_ && declared > 0 && name[-1] == '\n')
+      return true;
     if (declared > 0 && (tokens_[declared - 1].text == "{" || tokens_[declared - 1].text == ","))
       return true;  // an enumerator
     for (std::size_t back = 1; back <= 4 && back <= declared; ++back)
@@ -303,6 +321,7 @@ class Reader {
   }
 
   const std::vector<Token>& tokens_;
+  bool in_python_;
   std::map<std::string, std::int64_t, std::less<>> known_;
   std::set<std::int64_t> compared_, others_, factors_;
   std::set<std::pair<std::string, std::int64_t>> named_;

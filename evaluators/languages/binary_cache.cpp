@@ -91,6 +91,7 @@ std::optional<Binary> BinaryCache::find(const std::string& key) const {
     facts.at("resources").get_to(binary.resources.values);
     binary.resources.shares = facts.value("instruction_shares", binary.resources.shares);
     binary.log = facts.at("log");
+    binary.chosen = facts.value("chosen", binary.chosen);
     binary.blocks = facts.value("blocks", binary.blocks);
     binary.counters = facts.value("counters", binary.counters);
   } catch (const json::exception&) {
@@ -110,6 +111,7 @@ Expected<Binary> BinaryCache::store(const std::string& key, const fs::path& obje
                 {"resources", binary.resources.values},
                 {"instruction_shares", binary.resources.shares},
                 {"log", binary.log}};
+  if (!binary.chosen.empty()) facts["chosen"] = binary.chosen;
   if (!binary.blocks.empty()) facts.update({{"blocks", binary.blocks}, {"counters", binary.counters}});
   // Write the description last: an entry exists only once its description does.
   // A complete entry and an equal object stay, also those that another process stores at this moment: it may

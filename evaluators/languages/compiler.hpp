@@ -17,6 +17,7 @@ struct CompilerOrder {
   const Task& task;
   const std::filesystem::path& cache;
   const std::string& architecture;  // empty: the target's default
+  const std::string& python;        // an interpreter: a path or a name in PATH
 };
 
 class Compiler {  // thread-safe

@@ -36,6 +36,8 @@ struct LauncherInput {
 struct MachineCode {
   std::vector<std::string> code;
   std::string compiler;
+  // What the compiler decided of launches, for each: kernel -> launch key -> numbers (Binary::chosen).
+  std::vector<std::map<std::string, std::map<std::string, std::vector<std::int64_t>>>> chosen = {};
 };
 struct ExportOrder {
   const LauncherInput& input;

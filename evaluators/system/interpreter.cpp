@@ -18,7 +18,7 @@ constexpr double kAskSeconds = 60.0, kImportSeconds = 300.0;
 // Prints one line of JSON. A library of the same minor version is compatible, wherever it comes from; last of
 // all one that was put beside Cultivar's libraries (argv[1]).
 constexpr const char* kQuestion = R"py(
-import importlib.util, json, os, sys, sysconfig
+import importlib.metadata, importlib.util, json, os, sys, sysconfig
 v = sysconfig.get_config_var
 names = [n for n in (v("INSTSONAME"), v("LDLIBRARY")) if n and ".so" in n]
 names.append("libpython%d.%d.so.1.0" % sys.version_info[:2])
@@ -27,13 +27,20 @@ folders = [v("LIBDIR"), os.path.join(v("LIBDIR") or "", v("MULTIARCH") or ""), o
 found = [p for f in folders if f for n in names for p in [os.path.join(f, n)] if os.path.isfile(p)]
 spec = importlib.util.find_spec("torch")
 packages = os.path.dirname(os.path.dirname(spec.origin)) if spec and spec.origin else ""
-places = {sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.path.dirname(os.path.realpath(sys.executable))), packages}
+spec = importlib.util.find_spec("triton")
+triton_at = os.path.dirname(spec.origin) if spec and spec.origin else ""
+try:
+    triton = importlib.metadata.version("triton") if triton_at else ""
+except importlib.metadata.PackageNotFoundError:
+    triton = triton_at = ""
+places = {sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.path.dirname(os.path.realpath(sys.executable))), packages, os.path.dirname(triton_at)}
 torch = ""
 if len(sys.argv) > 2 and packages:
     import torch
     torch = torch.__version__
 print(json.dumps({"executable": sys.executable, "library": found[0] if found else "", "wanted": names[-1],
                   "version": "%d.%d.%d" % sys.version_info[:3], "torch": torch, "packages": packages,
+                  "triton": triton, "triton_at": triton_at,
                   "places": sorted(p for p in places if p)}))
 )py";
 
@@ -71,11 +78,16 @@ except (SyntaxError, ValueError) as error:
 
 Expected<Interpreter> find_interpreter(const std::string& python, PythonNeeds needs) {
   constexpr const char* doing = "find Python";
-  const bool for_torch = needs != PythonNeeds::library, imports = needs == PythonNeeds::imported_torch;
+  const bool for_triton = needs == PythonNeeds::triton,
+             for_torch = needs != PythonNeeds::library && !for_triton,
+             imports = needs == PythonNeeds::imported_torch;
   const std::string remedy =
       for_torch
           ? "it needs PyTorch 2 and numpy (python3 -m venv VENV && VENV/bin/pip install torch numpy, then "
             "--python VENV/bin/python or evaluation.python)"
+      : for_triton
+          ? "it needs Triton 3.3 or later (python3 -m venv VENV && VENV/bin/pip install triton, then "
+            "--python VENV/bin/python, evaluation.python or CULTIVAR_PYTHON)"
           : "name another interpreter (evaluation.python, --python)";
   ProcessOptions options;
   std::error_code ignored;
@@ -100,13 +112,17 @@ Expected<Interpreter> find_interpreter(const std::string& python, PythonNeeds ne
     return failure(ErrorKind::missing, doing,
                    fmt::format("the interpreter '{}' {}: {}; {}", python,
                                in_time ? "failed" : "did not answer in time", plain_text(last), remedy));
-  Interpreter found{told.value("executable", ""), told.value("library", ""),  told.value("version", ""),
-                    told.value("torch", ""),      told.value("packages", ""), {}};
+  Interpreter found{told.value("executable", ""), told.value("library", ""),
+                    told.value("version", ""),    told.value("torch", ""),
+                    told.value("packages", ""),   told.value("triton", ""),
+                    told.value("triton_at", ""),  {}};
   for (const std::string& place : told.value("places", std::vector<std::string>()))
     if (!in_system(place)) found.places.emplace_back(place);
   if (found.packages.empty() && for_torch)
     return failure(ErrorKind::missing, doing, fmt::format("{} has no PyTorch; {}", found.executable, remedy));
-  if (found.library.empty() && needs != PythonNeeds::torch)
+  if (found.triton.empty() && for_triton)
+    return failure(ErrorKind::missing, doing, fmt::format("{} has no Triton; {}", found.executable, remedy));
+  if (found.library.empty() && needs != PythonNeeds::torch && !for_triton)
     return failure(ErrorKind::missing, doing,
                    fmt::format("{} is Python {}, whose shared library {} is not installed; install it "
                                "(Debian, Ubuntu: apt-get install libpython{}), or {}",

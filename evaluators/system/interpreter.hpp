@@ -20,6 +20,8 @@ struct Interpreter {
   std::string version;     // "3.12.3"
   std::string torch;       // version of PyTorch; empty unless it was imported
   std::string packages;    // the folder of its package torch; empty: it has none
+  std::string triton;      // version of its package triton; empty: it has none
+  std::string triton_at;   // the folder of that package
   // What must be readable to run it, besides /usr and /lib.
   std::vector<std::filesystem::path> places;
 };
@@ -29,6 +31,7 @@ enum class PythonNeeds {
   library,         // a shared library of it
   torch,           // a package torch, which is not imported
   imported_torch,  // both, and PyTorch can be imported, which takes seconds
+  triton           // a package triton, which is not imported
 };
 // Asks the interpreter, a path or a name in PATH, in a process of its own. The Error names the remedy.
 Expected<Interpreter> find_interpreter(const std::string& python, PythonNeeds);

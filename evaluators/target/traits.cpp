@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "evaluators/yaml/nearest_name.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
@@ -58,9 +59,19 @@ Language language_by_extension(const std::filesystem::path& file) {
   return found == languages().end() ? nullptr : *found;
 }
 
+Language language_of_file(const std::filesystem::path& file) {
+  const Language language = language_by_extension(file);
+  if (language == nullptr || !language->shares_extension) return language;
+  std::ifstream in(file, std::ios::binary);
+  std::string head(std::size_t{1} << 16, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(in.gcount()));
+  return head.find(language->comments.manifest_opening()) == head.npos ? nullptr : language;
+}
+
 bool is_source_for(Target target, const std::filesystem::path& file) {
-  return std::ranges::any_of(
-      languages(), [&](Language l) { return compiles_for(l, target) && file.extension() == l->extension; });
+  const Language language = language_of_file(file);
+  return language != nullptr && compiles_for(language, target);
 }
 
 std::size_t find_manifest_opening(std::string_view text) {

@@ -207,7 +207,9 @@ class Checker {
   }
 
   void check_repeated_launch(const std::string& path, const KernelLaunch& launch) {
-    for (const LaunchKey& key : manifest_.target->launch_keys) {
+    std::vector<LaunchKey> keys = manifest_.language->launch_keys;
+    keys.insert(keys.end(), manifest_.target->launch_keys.begin(), manifest_.target->launch_keys.end());
+    for (const LaunchKey& key : keys) {
       const std::vector<Expression>& values = launch.values(key.name);
       for (std::size_t i = 0; i < values.size(); ++i)
         resolve(values.size() == 1 ? fmt::format("{}.{}", path, key.name)

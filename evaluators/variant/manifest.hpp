@@ -49,8 +49,7 @@ struct ArgumentSpec {
 struct KernelLaunch {
   std::string kernel;
   std::vector<ArgumentSpec> args;
-  // By the names of the target's launch keys; a flag that is true holds 1, one that is false is absent.
-  std::map<std::string, std::vector<Expression>, std::less<>> keys = {};
+  LaunchExpressions keys = {};            // of the target and of the language
   std::optional<Expression> when = {};    // the kernel is left out where this is 0
   std::optional<Expression> repeat = {};  // how many times it runs; expressions may use `step`, from 0
 

@@ -168,7 +168,13 @@ std::vector<Expression> launch_values(const LaunchKey& key, const YamlNode& node
                         name_of(target)));
 }
 
-KernelLaunch launch_of(const YamlNode& node, Target target) {
+std::vector<std::string> names_of(const std::vector<LaunchKey>& keys) {
+  std::vector<std::string> names;
+  for (const LaunchKey& key : keys) names.push_back(key.name);
+  return names;
+}
+
+KernelLaunch launch_of(const YamlNode& node, Target target, Language language) {
   KernelLaunch launch;
   YamlMap map = node.map();
   launch.kernel = map.require("kernel").identifier();
@@ -176,7 +182,18 @@ KernelLaunch launch_of(const YamlNode& node, Target target) {
     launch.args.push_back(argument_of(item));
   if (const auto when = map.optional("when")) launch.when = expression_of(*when);
   if (const auto repeat = map.optional("repeat")) launch.repeat = expression_of(*repeat);
+  std::vector<LaunchKey> keys = language->launch_keys;
   for (const LaunchKey& key : target->launch_keys) {
+    const bool derived = std::ranges::find(language->derived_keys, key.name) != language->derived_keys.end();
+    if (!derived) keys.push_back(key);
+    if (derived && map.has(key.name))
+      map.require(key.name).fail(fmt::format(
+          "is decided by {} (remove it{})", language->compiler,
+          language->launch_keys.empty() ? ""
+                                        : fmt::format("; a launch in {} has {}", language->title,
+                                                      fmt::join(names_of(language->launch_keys), ", "))));
+  }
+  for (const LaunchKey& key : keys) {
     const auto value = map.optional(key.name);
     if (!value && key.required)
       node.fail(fmt::format("'{}' is missing (give {})", key.name,
@@ -187,9 +204,11 @@ KernelLaunch launch_of(const YamlNode& node, Target target) {
   }
   for (const Target other : targets())
     for (const LaunchKey& key : other->launch_keys)
-      if (launch_key(target, key.name) == nullptr && map.has(key.name))
+      if (launch_key(target, key.name) == nullptr &&
+          std::ranges::find(keys, key.name, &LaunchKey::name) == keys.end() && map.has(key.name))
         refuse_for(target, map.require(key.name), name_of(other));
   map.finish();
+  if (language->derive != nullptr) language->derive(launch.keys);
   return launch;
 }
 
@@ -272,7 +291,7 @@ Manifest manifest_of(const YamlNode& root, const CommentSyntax& found) {
        [&](const auto& name, const auto& v) { manifest.tensor_maps.push_back(tensor_map_of(name, v)); });
   const YamlNode launch = map.require("launch");
   for (const YamlNode& item : items_of(launch, most_launches))
-    manifest.launch.push_back(launch_of(item, manifest.target));
+    manifest.launch.push_back(launch_of(item, manifest.target, manifest.language));
   if (manifest.launch.empty()) launch.fail("must launch at least one kernel");
   map.finish();
   return manifest;

@@ -98,7 +98,12 @@ class Planner {
       return fail(path, fmt::format("the plan would have more than {} kernels", most_planned_kernels));
     PlannedKernel kernel;
     kernel.kernel = launch.kernel;
-    for (const LaunchKey& key : manifest_.target->launch_keys) add_launch_key(path, key, launch, kernel);
+    // Those of the language are in the machine code; only their limits are checked here.
+    LaunchNumbers of_language;
+    for (const LaunchKey& key : manifest_.language->launch_keys)
+      add_launch_key(path, key, launch, of_language);
+    for (const LaunchKey& key : manifest_.target->launch_keys)
+      add_launch_key(path, key, launch, kernel.launch);
     if (manifest_.target->launch_trouble != nullptr && error_.empty())
       if (const auto trouble = manifest_.target->launch_trouble(kernel.launch))
         fail(fmt::format("{}.{}", path, trouble->key), trouble->what);
@@ -108,7 +113,7 @@ class Planner {
   }
 
   void add_launch_key(const std::string& path, const LaunchKey& key, const KernelLaunch& launch,
-                      PlannedKernel& kernel) {
+                      LaunchNumbers& numbers) {
     std::vector<Expression> values = launch.values(key.name);
     if (values.empty() && !key.fallback.empty()) values.push_back(Expression::parse(key.fallback).value());
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -117,7 +122,7 @@ class Planner {
         most = static_cast<std::int64_t>(fact->second);
       const std::string place = values.size() == 1 ? fmt::format("{}.{}", path, key.name)
                                                    : fmt::format("{}.{}[{}]", path, key.name, i);
-      kernel.launch.add(key.name, integer(place, values[i], key.least, most));
+      numbers.add(key.name, integer(place, values[i], key.least, most));
     }
   }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <map>
+
 #include <algorithm>
 #include <condition_variable>
 #include <future>
@@ -185,7 +187,7 @@ struct CompileService::State {
   std::condition_variable available;
   std::vector<WorkerLink*> free;
   std::mutex info_mutex;
-  std::optional<CompilerInfo> info;
+  std::map<std::string, CompilerInfo> info;  // by language
 };
 
 CompileService::CompileService(ServiceOptions options)
@@ -223,14 +225,14 @@ tl::expected<Compiled, Evaluation> CompileService::compile(const Variant& varian
   return compiled;
 }
 
-CompilerInfo CompileService::compiler_info() {
+CompilerInfo CompileService::compiler_info(Language language) {
+  const std::string name = name_of(language != nullptr ? language : usual_language(state_->options.target));
   const std::lock_guard lock(state_->info_mutex);
-  if (state_->info) return *state_->info;
-  const auto answer = state_->call({{"request", "info"}}, kInfoSeconds);
+  if (const auto known = state_->info.find(name); known != state_->info.end()) return known->second;
+  const auto answer = state_->call({{"request", "info"}, {"language", name}}, kInfoSeconds);
   if (!answer) throw MissingError(answer.error().error.message);
   const auto said = [&](const char* what) { return answer->at(what).get<std::string>(); };
-  state_->info = CompilerInfo{said("identity"), said("isolation"), said("weakness")};
-  return *state_->info;
+  return state_->info[name] = CompilerInfo{said("identity"), said("isolation"), said("weakness")};
 }
 
 void CompileService::interrupt() {

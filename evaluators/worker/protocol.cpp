@@ -50,7 +50,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ceilings, flops, bytes_per_second, cached_byt
                                    cold)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resources, values, shares)
 
-CULTIVAR_JSON(Binary, path, machine_code, macros, resources, log, blocks, counters)
+CULTIVAR_JSON(Binary, path, machine_code, macros, resources, log, chosen, blocks, counters)
 static void to_json(Json& j, const HostFault& fault) {
   j = name_of(fault);
 }

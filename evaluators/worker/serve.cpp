@@ -113,7 +113,7 @@ class Worker {
     if (kind == "configure") return configure(request);
     if (!task_) return trouble("protocol", "the first request must be `configure`");
     if (device_) device_->hasten(compares(request));
-    if (kind == "info") return measures_ ? device_info() : compiler_info();
+    if (kind == "info") return measures_ ? device_info() : compiler_info(request);
     if (kind == "compile" && !measures_) return compile(request);
     if (kind == "evaluate" && measures_)
       return {{"answer", run_cascade(site(), protocol::evaluate_request(request.at("evaluate"), *task_))}};
@@ -162,11 +162,13 @@ class Worker {
   }
   Compiler& compiler_for(Language language) {
     std::unique_ptr<Compiler>& compiler = compilers_[language];
-    if (!compiler) compiler = language->open({*task_, cache_, architecture_});
+    if (!compiler) compiler = language->open({*task_, cache_, architecture_, contenders_.python});
     return *compiler;
   }
-  Json compiler_info() {
-    const CompilerInfo info = compiler_for(usual_language(target_)).info();
+  Json compiler_info(const Json& request) {
+    const Language language = find_language(request.value("language", name_of(usual_language(target_))));
+    if (language == nullptr) return trouble("protocol", "there is no such language");
+    const CompilerInfo info = compiler_for(language).info();
     return {{"answer",
              {{"identity", info.identity}, {"isolation", info.isolation}, {"weakness", info.weakness}}}};
   }

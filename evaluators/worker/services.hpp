@@ -50,7 +50,8 @@ class CompileService {
   // returned as its Evaluation. Throws MissingError if no worker or compiler can be started.
   tl::expected<Compiled, Evaluation> compile(const Variant&, const std::vector<Workload>&,
                                              Breadth = Breadth::searching);
-  CompilerInfo compiler_info();  // throws MissingError as above
+  // Of a language; nullptr: the first of the target. Throws MissingError as above.
+  CompilerInfo compiler_info(Language = nullptr);
   std::string compiler_identity() { return compiler_info().identity; }
   // May be called from any thread: kills the workers. Calls in progress and all later ones return a rejection
   // of kind interrupted.

@@ -29,7 +29,16 @@ bool shows_format(const std::vector<Piece>& pieces) {
   });
 }
 
-std::string system_text(const PromptContext& s, const PromptKit& kit, bool whole, bool by_example = false) {
+// The language of the first kernel that a question shows; the target's first if it shows none.
+Language language_of_question(const std::vector<Piece>& pieces, Target target) {
+  for (const Piece& piece : pieces)
+    if (const std::size_t at = find_manifest_opening(piece.text); piece.rank == 0 && at != piece.text.npos)
+      return language_of(std::string_view(piece.text).substr(at), usual_language(target));
+  return usual_language(target);
+}
+
+std::string system_text(const PromptContext& s, const PromptKit& kit, Language language, bool whole,
+                        bool by_example = false) {
   if (!whole)
     return kit.named("system_brief")
         .render({{"format", kit.piece("format_brief"), 0},
@@ -38,12 +47,11 @@ std::string system_text(const PromptContext& s, const PromptKit& kit, bool whole
                 kit.options().prompt_tokens)
         .text;
   return kit.named("system")
-      .render(
-          {{"format", by_example ? kit.piece("format_brief") : kit.format_of(usual_language(s.target)), 0},
-           {"task", describe_task(s.task, s.workloads, s.target, false), 0},
-           {"oracle", oracle_for_everyone(s.task), 0},
-           {"device", describe_device(s.device, s.facts, s.seen), 0}},
-          kit.options().prompt_tokens)
+      .render({{"format", by_example ? kit.piece("format_brief") : kit.format_of(language), 0},
+               {"task", describe_task(s.task, s.workloads, s.target, false), 0},
+               {"oracle", oracle_for_everyone(s.task), 0},
+               {"device", describe_device(s.device, s.facts, s.seen), 0}},
+              kit.options().prompt_tokens)
       .text;
 }
 
@@ -61,16 +69,16 @@ ChatRequest opening(const PromptTemplate& page, std::vector<Piece> pieces, const
   // Without optional pieces, the complete system text must leave room for the question's subject.
   std::vector<Piece> needed;
   std::ranges::copy_if(pieces, std::back_inserter(needed), [](const Piece& p) { return p.rank <= 4; });
+  const Language language = language_of_question(pieces, context.target);
   const bool by_example = context.target->on_host && shows_format(pieces);
-  std::string system = system_text(context, kit, true, by_example);
+  std::string system = system_text(context, kit, language, true, by_example);
   if (page.render(needed, budget).tokens + estimated_tokens(system) > budget) {
-    system = system_text(context, kit, false);
+    system = system_text(context, kit, language, false);
     budget = room_beside(page.render(needed, 0).tokens + estimated_tokens(system), budget);
     // The complete rules of the format, if there is room: ranked before failures and notes.
     constexpr int kAfterLineage = 5;
-    pieces.push_back(
-        {"notes", "## The complete format of a kernel\n\n" + kit.format_of(usual_language(context.target)),
-         kAfterLineage, "format in full"});
+    pieces.push_back({"notes", "## The complete format of a kernel\n\n" + kit.format_of(language),
+                      kAfterLineage, "format in full"});
   }
   const Prompt user = page.render(pieces, budget - estimated_tokens(system));
   if (left_out) *left_out = user.left_out;

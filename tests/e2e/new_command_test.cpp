@@ -95,6 +95,14 @@ BOOST_AUTO_TEST_CASE(a_new_seed_compiles_and_is_told_that_it_writes_nothing) {
     BOOST_TEST(facts(made)["target"] == "cpu");
     BOOST_TEST(contains(judged(task, file, "smoke"), "output elements not written"));
   }
+  const auto triton = run({"new", "seed", "softmax", "--language", "triton", "--out", "mine.py", "--json"});
+  BOOST_TEST_REQUIRE(triton.exit == 0, triton.err);
+  BOOST_TEST(facts(triton)["target"] == "cuda");
+  const auto lint = run({"evaluate", "softmax", "mine.py", "--target", "cuda", "--stop-after", "lint"});
+  BOOST_TEST(lint.exit == 0, lint.err << lint.out);
+  BOOST_TEST(contains(run({"new", "seed", "softmax", "--language", "tritn"}).err, "did you mean 'triton'"));
+  BOOST_TEST(contains(run({"new", "seed", "softmax", "--language", "triton", "--target", "cpu"}).err,
+                      "Triton is not compiled for target cpu"));
   const auto wrong = run({"new", "seed", "softmax", "--target", "cdua"});
   BOOST_TEST(contains(wrong.err, "there is no target 'cdua' (did you mean 'cuda'?"), wrong.err);
 }

@@ -11,6 +11,7 @@ Target opencl_target();
 Language cpp_language();
 Language cuda_cpp_language();
 Language opencl_c_language();
+Language triton_language();
 
 std::span<const Target> targets() {
   static const Target all[] = {
@@ -24,10 +25,7 @@ std::span<const Target> targets() {
 
 std::span<const Language> languages() {
   static const Language all[] = {
-      cpp_language(),
-      cuda_cpp_language(),
-      opencl_c_language(),
-      toy::toy_language(),
+      cpp_language(), cuda_cpp_language(), opencl_c_language(), triton_language(), toy::toy_language(),
   };
   return all;
 }

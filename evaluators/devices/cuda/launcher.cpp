@@ -36,8 +36,8 @@ std::string fact(const std::string& name, double value) {
 // Generates the statements of one launcher; `trouble` holds the first expression that cannot be translated.
 class Writer {
  public:
-  Writer(const LauncherInput& input, const Plan& plan)
-      : task_(input.task), manifest_(input.variant.manifest), plan_(plan) {}
+  Writer(const LauncherInput& input, const Plan& plan, const std::vector<CubinFile>& cubins)
+      : task_(input.task), manifest_(input.variant.manifest), plan_(plan), cubins_(cubins) {}
 
   // Declares the tensor maps, named as in the manifest.
   std::string tensor_maps() {
@@ -143,13 +143,36 @@ class Writer {
         k, fmt::join(voids(pointers), ", "),
         three(spec.values("grid"), {"2147483647.0", "65535.0", "65535.0"}, "grid"),
         three(spec.values("block"), {"1024.0", "1024.0", "64.0"}, "block"),
-        three(spec.values("cluster"), {"16.0", "16.0", "16.0"}, "cluster"),
-        spec.values("shared").empty() ? "0.0" : cpp(spec.values("shared").front()), spec.flag("cooperative"),
+        three(spec.values("cluster"), {"16.0", "16.0", "16.0"}, "cluster"), shared_bytes(k),
+        spec.flag("cooperative"),
         // The first kernel has no earlier kernel of the plan to overlap with.
         spec.flag("programmatic_dependent") && follows_a_kernel(k));
     auto all = as_often_as_said(spec, text);
     if (!all && trouble_.empty()) trouble_ = all.error().message;
     return all.value_or("");
+  }
+  // What the manifest says, or what the compiler decided for each specialization.
+  std::string shared_bytes(std::size_t k) {
+    const KernelLaunch& spec = manifest_.launch[k];
+    std::map<std::size_t, std::int64_t> chosen;
+    for (const CubinFile& cubin : cubins_) {
+      std::int64_t bytes = 0;
+      if (const auto kernel = cubin.chosen.find(spec.kernel); kernel != cubin.chosen.end())
+        if (const auto key = kernel->second.find("shared"); key != kernel->second.end())
+          bytes = key->second.front();
+      if (const auto [known, fresh] = chosen.emplace(cubin.specialisation, bytes);
+          !fresh && known->second != bytes && trouble_.empty())
+        trouble_ = fmt::format(
+            "kernel '{}' needs another amount of shared memory on each architecture; export it for one "
+            "(--arch)",
+            spec.kernel);
+    }
+    const bool decided =
+        std::ranges::any_of(cubins_, [](const CubinFile& cubin) { return !cubin.chosen.empty(); });
+    if (!decided) return spec.values("shared").empty() ? "0.0" : cpp(spec.values("shared").front());
+    std::vector<std::string> bytes;
+    for (const auto& [specialisation, number] : chosen) bytes.push_back(fmt::format("{}.0", number));
+    return fmt::format("std::array{{{}}}.at(chosen)", fmt::join(bytes, ", "));
   }
   bool follows_a_kernel(std::size_t k) const {
     return std::any_of(manifest_.launch.begin(), manifest_.launch.begin() + static_cast<std::ptrdiff_t>(k),
@@ -164,6 +187,7 @@ class Writer {
   const Task& task_;
   const Manifest& manifest_;
   const Plan& plan_;
+  const std::vector<CubinFile>& cubins_;
   std::string trouble_;
 };
 
@@ -212,7 +236,7 @@ Expected<std::string> cuda_launcher_header(const LauncherInput& input,
                        "    if (prepared_bytes) return prepare(chosen, sizes, *prepared_bytes);\n");
   if (!places) return places;
   prepare += *places;
-  Writer writer(input, *plan);
+  Writer writer(input, *plan, cubins);
   prepare += writer.tensor_maps();
   for (std::size_t w = 0; w < manifest.workspace.size(); ++w)
     if (manifest.workspace[w].zero)
@@ -278,7 +302,8 @@ Expected<TargetParts> cuda_parts(const ExportOrder& order) {
     if (!compiled) return tl::make_unexpected(compiled.error());
     made_by = std::move(compiled->compiler);
     for (std::size_t s = 0; s < served.size(); ++s) {
-      cubins.push_back({s, architecture, fmt::format("{}.{}.cubin", served[s].suffix, architecture)});
+      cubins.push_back({s, architecture, fmt::format("{}.{}.cubin", served[s].suffix, architecture),
+                        s < compiled->chosen.size() ? compiled->chosen[s] : LaunchChoices{}});
       parts.files["cubin/" + cubins.back().name] = std::move(compiled->code.at(s));
     }
   }
@@ -286,20 +311,24 @@ Expected<TargetParts> cuda_parts(const ExportOrder& order) {
   if (!header) return tl::make_unexpected(header.error());
   parts.files[input.task.name + ".hpp"] = std::move(*header);
   parts.files["cubins.cpp"] = cuda_cubin_source(input.variant, cubins);
+  const Language language = input.variant.manifest.language;
   parts.cmake = cuda_templates::cuda_CMakeLists_txt;
   parts.bench = cuda_templates::cuda_bench_hpp;
   parts.device = cuda_templates::cuda_device_hpp;
   parts.code = cuda_templates::cuda_code_hpp;
   const std::string names = fmt::format("{}", fmt::join(architectures, ", "));
   parts.values = {
-      {"kernel_file", "kernel.cu"},
+      {"kernel_file", "kernel" + language->extension},
       {"architectures", names},
       {"build_parts", fmt::format("cultivar_cubins({0}cubins.cpp {0}cubin)\n", input.folder)},
       {"build_sources", fmt::format(" {}cubins.cpp", input.folder)},
       {"oracle_flags", ""},
       {"search_device", ""},
       {"fallback_example", ", CUstream_st*, void*"},
-      {"compiler_words", "by NVRTC, if it is installed"},
+      {"compiler_words",
+       language == usual_language(input.variant.manifest.target)
+           ? "by NVRTC, if it is installed"
+           : fmt::format("not a kernel in {}: it serves the sizes that are built in", language->title)},
       {"stream", ", stream"},
       {"gap", "                      "},
       {"alignment", std::to_string(kTensorAlignment)},

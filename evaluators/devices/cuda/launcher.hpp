@@ -2,6 +2,7 @@
 // The parts of a bundle whose kernel a GPU runs.
 #pragma once
 
+#include "evaluators/devices/binary.hpp"
 #include "evaluators/launchers/launcher_parts.hpp"
 
 namespace cultivar {
@@ -11,6 +12,7 @@ struct CubinFile {
   std::size_t specialisation = 0;  // index into the launcher's specializations
   std::string architecture;        // "sm_90a"
   std::string name;                // "D64_causal1.sm_90a.cubin"
+  LaunchChoices chosen = {};
 };
 
 Expected<TargetParts> cuda_parts(const ExportOrder&);

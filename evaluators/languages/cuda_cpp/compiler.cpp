@@ -222,31 +222,6 @@ struct CudaCompiler::State {
     return output;
   }
 
-  Resources resources_of(const Cubin& cubin, std::string_view log,
-                         const std::vector<std::string>& kernels) const {
-    Resources resources;
-    const auto most = [&](const char* name, double value) {
-      double& there = resources.values[name];
-      there = std::max(there, value);
-    };
-    const auto planned = [&](const std::string& name) {
-      return std::find(kernels.begin(), kernels.end(), name) != kernels.end();
-    };
-    for (const CubinKernel& k : cubin.kernels) {
-      if (!planned(k.name)) continue;
-      most("registers", k.registers);
-      most("stack_bytes", k.stack_bytes);
-      most("shared_bytes", k.shared_bytes);
-      most("constant_bytes", k.constant_bytes);
-      most("barriers", k.barriers);
-      most("text_bytes", static_cast<double>(k.code_bytes));
-      most("spill_bytes", 0.0);
-    }
-    for (const PtxasReport& r : read_ptxas_log(log))
-      if (planned(r.kernel)) most("spill_bytes", r.spill_store_bytes + r.spill_load_bytes);
-    return resources;
-  }
-
   std::string isolation() const {
     if (sandbox.usable())
       return "NVRTC runs in bubblewrap: no network, no home folder, read-only /usr, limited memory, output "
@@ -344,7 +319,7 @@ tl::expected<Binary, CompileFailure> CudaCompiler::compile(const Variant& varian
   binary.macros = macros;
   binary.machine_code = cubin->code_hash;
   binary.log = cut(without_times(output->log), kept_log_bytes);
-  binary.resources = s.resources_of(*cubin, output->log, kernels);
+  binary.resources = resources_of(*cubin, output->log, kernels);
   if (const auto ptx = read_ptx(output->ptx)) binary.resources.shares = instruction_shares(*ptx, kernels);
   auto stored = s.cache.store(key, folder.out() / "variant.cubin", std::move(binary));
   if (!stored) return fail(HostFault::cache_unwritable, stored.error().message);

@@ -15,13 +15,21 @@
 #include <set>
 #include <stdexcept>
 
-#include "evaluators/references/python/python_sandbox.hpp"
+#include "embedded/reference_python.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/frame.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
+
+PythonFiles reference_python_files() {
+  PythonFiles files;
+  for (const auto& [name, text] : reference_python::all)
+    files.emplace_back("cultivar_reference/" + std::string(name), text);
+  return files;
+}
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "evaluators/references/reference.hpp"
+#include "evaluators/system/python_sandbox.hpp"
 
 namespace cultivar {
 
@@ -17,5 +18,8 @@ namespace cultivar {
 // reference.py, or what the interpreter lacks.
 Expected<TaskReference> open_python_reference(const Task&, const std::filesystem::path& cache,
                                               const std::string& python, double deadline_s);
+
+// The Python files of that process.
+PythonFiles reference_python_files();
 
 }  // namespace cultivar

@@ -191,6 +191,16 @@ BOOST_AUTO_TEST_CASE(an_empty_list_of_seeds_is_distinguished_from_a_folder_witho
   BOOST_TEST(contains(empty, "name some of naive, vectorised, or omit the key"), empty);
 }
 
+// Those in Triton need a compiler that many machines lack.
+BOOST_AUTO_TEST_CASE(a_configuration_without_seeds_takes_those_in_the_first_language_of_its_target) {
+  const std::string least = "name: x\ntask: softmax\ntarget: cuda\nworkloads: quick\n";
+  for (const std::filesystem::path& seed : parse_config(least, "my.yaml", path(), {}, kInstallation).seeds)
+    BOOST_TEST(seed.extension() == ".cu", seed);
+  const Config named = parse_config(least + "seeds: [triton_rows]\n", "my.yaml", path(), {}, kInstallation);
+  BOOST_REQUIRE(named.seeds.size() == 1U);
+  BOOST_TEST(named.seeds.front().filename() == "triton_rows.py");
+}
+
 BOOST_AUTO_TEST_CASE(a_target_says_which_kind_and_other_keys_how_many) {
   BOOST_TEST(contains(complaint(*this, kLeast + "target: gpu\n"), "did you mean 'cuda'?"));
   const std::string device = complaint(*this, kLeast + "target: cuda:1\n");

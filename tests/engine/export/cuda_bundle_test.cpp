@@ -16,6 +16,7 @@
 #include "support/contains.hpp"
 #include "support/cuda_kernels.hpp"
 #include "support/simulated_evaluator.hpp"
+#include "support/triton_kernels.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
@@ -31,7 +32,8 @@ struct Run {
   Runtime runtime;
 
   // `seeds`: separated by commas.
-  Run(const std::string& task, const std::string& seeds, const std::string& workloads) {
+  Run(const std::string& task, const std::string& seeds, const std::string& workloads,
+      const std::string& python = default_python()) {
     runtime.programs = CULTIVAR_BIN_DIR;
     runtime.cache = cuda_test::cache_folder;
     runtime.installation.tasks = kSource / "configs/tasks";
@@ -43,7 +45,7 @@ struct Run {
     const Config config = parse_config(
         "name: run\ntask: " + task + "\ntarget: cuda\nworkloads: " + workloads + "\nseeds: [" + seeds +
             "]\nbudget: {evaluations: " + std::to_string(1 + std::count(seeds.begin(), seeds.end(), ',')) +
-            "}\n",
+            "}\nevaluation: {python: \"" + python + "\"}\n",
         "test", folder.path(), {}, runtime.installation);
     const auto outcome = begin_search(config, folder / "run", runtime, {}, kNever);
     BOOST_REQUIRE_MESSAGE(outcome, (outcome ? "" : outcome.error().message));
@@ -381,6 +383,30 @@ BOOST_AUTO_TEST_CASE(headers_that_seeds_share_lie_beside_the_exported_kernel) {
   for (const std::string& header : seed.manifest.headers)
     BOOST_TEST(fs::exists(run.folder / "bundle" / header), header);
   BOOST_TEST(load_variant(run.folder / "bundle/kernel.cu", task).source == seed.source);
+}
+
+// Its verifier, on a driver that computes nothing, asks for what the compiler decided; no Triton is asked.
+BOOST_AUTO_TEST_CASE(a_kernel_in_triton_is_exported_as_machine_code_with_its_source,
+                     *triton_test::needs_triton()) {
+  Run run("softmax", "triton_rows", "quick", triton_test::python()->executable);
+  const auto report = run.exported();
+  BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().message));
+  const fs::path bundle = run.folder / "bundle";
+  const Task task = load_task(kSource / "configs/tasks/softmax");
+  BOOST_TEST(load_variant(bundle / "kernel.py", task).source ==
+             load_variant(task.folder / "seeds/triton_rows.py", task).source);
+  BOOST_TEST(contains(read_text(bundle / "README.md"), "not a kernel in Triton"));
+  BOOST_TEST(contains(read_text(bundle / "softmax.hpp"), "Triton 3."));
+  const auto facts = nlohmann::json::parse(read_text(bundle / "bundle.json"));
+  for (const std::string& name : facts["specialisations"].get<std::vector<std::string>>()) {
+    const std::string code = read_text(bundle / "cubin" / (name + ".sm_90a.cubin"));
+    const auto cubin = read_cubin(std::as_bytes(std::span(code)));
+    BOOST_REQUIRE_MESSAGE(cubin, (cubin ? "" : cubin.error().message));
+    BOOST_TEST(cubin->kernel("softmax_rows")->parameters.size() == 3U);
+  }
+  const auto verified = run.verified();
+  BOOST_TEST(verified.exit == 1, verified.err);
+  BOOST_TEST(contains(verified.out, "WRONG"), verified.out);
 }
 
 BOOST_AUTO_TEST_CASE(several_architectures_travel_together_and_one_that_lacks_an_instruction_is_an_error) {

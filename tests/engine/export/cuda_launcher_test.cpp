@@ -3,6 +3,7 @@
 // must be the plan that the judge would launch, for every workload.
 #include "evaluators/devices/cuda/launcher.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/devices/cuda/code/launch_rules.hpp"
 #include "evaluators/devices/cuda/code/tensor_map.hpp"
+#include "evaluators/devices/device.hpp"
 #include "support/command.hpp"
 
 using namespace cultivar;
@@ -185,7 +187,9 @@ struct Launcher {
   std::vector<Specialisation> served;
 
   // Builds the exported launcher of a source; `sets` are workload sets of the task.
-  Launcher(const std::string& source, const std::string& task_name, const std::vector<std::string>& sets)
+  // `chosen`: what the compiler decided for a specialization.
+  Launcher(const std::string& source, const std::string& task_name, const std::vector<std::string>& sets,
+           LaunchChoices (*chosen)(std::size_t) = nullptr)
       : task(load_task(kSource / "configs/tasks" / task_name)), variant(made(source)) {
     for (const std::string& set : sets)
       for (const Workload& w : task.workloads(set)->workloads)
@@ -197,7 +201,8 @@ struct Launcher {
     std::vector<CubinFile> cubins;
     fs::create_directories(folder / "cubin");
     for (std::size_t s = 0; s < served.size(); ++s) {
-      cubins.push_back({s, "sm_90a", served[s].suffix + ".sm_90a.cubin"});
+      cubins.push_back(
+          {s, "sm_90a", served[s].suffix + ".sm_90a.cubin", chosen != nullptr ? chosen(s) : LaunchChoices{}});
       write_text(folder / ("cubin/" + cubins.back().name),
                  "\x7f"
                  "ELF and no more");
@@ -538,6 +543,32 @@ BOOST_AUTO_TEST_CASE(what_the_launcher_cannot_do_is_rejected_with_a_message) {
   const auto no_driver = run_command({(launcher.folder / "main").string(), "0"});
   if (!fs::exists("/usr/local/nvidia/lib64/libcuda.so.1") && no_driver.exit != 0)
     BOOST_TEST(no_driver.err.find("libcuda.so.1") != std::string::npos, no_driver.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_in_triton_gets_the_shared_memory_that_its_compiler_decided) {
+  const auto bytes_of = [](std::size_t s) {
+    return std::int64_t{1024} * (static_cast<std::int64_t>(s) + 50);
+  };
+  Launcher triton(
+      text_of("configs/tasks/softmax/seeds/triton_rows.py"), "softmax", {"quick", "gpu"}, [](std::size_t s) {
+        return LaunchChoices{
+            {"softmax_rows", {{"shared", {std::int64_t{1024} * (static_cast<std::int64_t>(s) + 50)}}}}};
+      });
+  BOOST_TEST_REQUIRE(triton.served.size() >= 2U);
+  std::set<std::int64_t> seen;
+  for (std::size_t w = 0; w < triton.workloads.size(); ++w) {
+    const auto compiled_with = macros(triton.variant, triton.task, triton.workloads[w]);
+    const auto served = std::ranges::find(triton.served, compiled_with, &Specialisation::macros);
+    BOOST_TEST_REQUIRE((served != triton.served.end()));
+    const std::int64_t bytes = bytes_of(static_cast<std::size_t>(served - triton.served.begin()));
+    const auto asked = triton.calls(w);
+    BOOST_REQUIRE_MESSAGE(asked.result.exit == 0, asked.result.err);
+    Plan expected = triton.plan(triton.workloads[w]);
+    expected = with_choices(expected, {{"softmax_rows", {{"shared", {bytes}}}}});
+    BOOST_TEST(asked.others == calls_of(expected, {}), boost::test_tools::per_element());
+    seen.insert(bytes);
+  }
+  BOOST_TEST(seen.size() >= 2U);  // each specialization has its own
 }
 
 BOOST_AUTO_TEST_SUITE_END()

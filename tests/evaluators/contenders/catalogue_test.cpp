@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "evaluators/system/error.hpp"
+#include "evaluators/target/language.hpp"
 #include "support/command.hpp"
 #include "support/contains.hpp"
 
@@ -107,6 +108,15 @@ BOOST_AUTO_TEST_CASE(pytorch_and_python_programs_are_run_by_the_library_that_hos
   BOOST_TEST(known_contenders(installation / "bin").size() == 6U);
   BOOST_TEST(!names_a_program(".py"));
   BOOST_TEST(!names_a_program("mine.pyc"));
+}
+
+BOOST_AUTO_TEST_CASE(a_python_file_with_a_manifest_is_a_kernel_and_one_without_is_a_program) {
+  const std::string task = CULTIVAR_SOURCE_DIR "/configs/tasks/softmax";
+  BOOST_TEST(names_a_program(task + "/contenders/triton.py"));
+  BOOST_TEST(!names_a_program(task + "/seeds/triton_rows.py"));
+  BOOST_TEST((language_of_file(task + "/contenders/triton.py") == nullptr));
+  BOOST_TEST(is_source_for(target_named("cuda"), task + "/seeds/triton_rows.py"));
+  BOOST_TEST(!is_source_for(target_named("cpu"), task + "/seeds/triton_rows.py"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -98,4 +98,22 @@ BOOST_AUTO_TEST_CASE(numbers_in_braces_are_rows_of_a_table) {
   BOOST_TEST(n.rows[1] == (std::vector<std::int64_t>{768, 16}), boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(python_is_read_with_its_words_divisions_and_constants) {
+  Variant variant = with_code(
+      "\nLIMIT = 5000\nFAR = tl.constexpr(70000)\nif C > LIMIT and C % 24 == 23:\n    pass\n"
+      "keep = (R > 300) & (R % 7 == 3)\nif C // 128 > 9 or N < FAR:  # 4321\n    pass\n");
+  variant.manifest.target = target_named("cuda");
+  variant.manifest.language = find_language("triton");
+  const SourceNumbers n = cultivar::source_numbers(variant);
+  for (const std::int64_t number : {5000, 24, 23, 300, 7, 3, 128, 9, 70000})
+    BOOST_TEST(has(n.compared, number), number);
+  BOOST_TEST((!has(n.compared, 4321) && !has(n.others, 4321)));
+  BOOST_REQUIRE(n.conditions.size() == 2u);
+  BOOST_TEST(n.conditions[0].numbers == std::vector<std::int64_t>{5000}, boost::test_tools::per_element());
+  BOOST_TEST((n.conditions[0].remainders == std::vector<std::pair<std::int64_t, std::int64_t>>{{24, 23}}));
+  BOOST_TEST((n.conditions[1].remainders == std::vector<std::pair<std::int64_t, std::int64_t>>{{7, 3}}));
+  using Named = std::pair<std::string, std::int64_t>;
+  BOOST_TEST((std::ranges::find(n.named, Named("C", 5000)) != n.named.end()));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

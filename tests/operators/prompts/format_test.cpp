@@ -15,13 +15,18 @@ struct Format {
   PromptKit kit;
 
   const std::string& format_of(const std::string& target) const {
-    return kit.format_of(usual_language(target_named(target)));
+    const Language language = find_language(target);
+    return kit.format_of(language != nullptr ? language : usual_language(target_named(target)));
   }
 
-  // The manifest of a format's example, and code that it can stand above.
+  // The manifest of a format's example, and code that it can stand above. `target`: or a language.
   std::string kernel(const std::string& target, const std::string& code) const {
     const std::string& text = format_of(target);
-    const std::string open = "    /*--- cultivar\n", close = "    ---*/\n";
+    const Language language = find_language(target);
+    const CommentSyntax& comments =
+        (language != nullptr ? language : usual_language(target_named(target)))->comments;
+    const std::string open = "    " + comments.manifest_opening() + "\n",
+                      close = "    " + comments.manifest_closing() + "\n";
     const std::size_t from = text.find(open), to = text.find(close);
     BOOST_TEST_REQUIRE(from != std::string::npos);
     BOOST_TEST_REQUIRE(to != std::string::npos);
@@ -53,12 +58,15 @@ void require_planned(const std::string& source, const std::string& task_name, co
 BOOST_FIXTURE_TEST_SUITE(format, Format)
 
 BOOST_AUTO_TEST_CASE(it_takes_less_than_4_kib) {
-  for (const char* target : {"cpu", "cuda", "opencl"}) BOOST_TEST(format_of(target).size() < 4096U, target);
+  for (const char* target : {"cpu", "cuda", "opencl", "triton"})
+    BOOST_TEST(format_of(target).size() < 4096U, target);
 }
 
 BOOST_AUTO_TEST_CASE(its_examples_are_manifests_that_the_parser_accepts) {
   require_planned(kernel("cpu", "extern \"C\" void softmax_rows() {}\n"), "softmax", example::cpu_facts);
   require_planned(kernel("cuda", "extern \"C\" __global__ void attention_tiles() {}\n"), "attention_forward",
+                  example::cuda_facts);
+  require_planned(kernel("triton", "@triton.jit\ndef softmax_rows():\n    pass\n"), "softmax",
                   example::cuda_facts);
   require_planned(kernel("opencl", "__kernel void softmax_rows() {}\n"), "softmax",
                   target_named("opencl")->stand_in_facts(2));
@@ -70,7 +78,7 @@ BOOST_AUTO_TEST_CASE(what_it_says_of_expressions_and_identifiers_is_so) {
     BOOST_TEST(result.has_value(), text);
     return result.value_or(-1.0);
   };
-  for (const char* format : {"format_cpu", "format_cuda", "format_opencl", "format_brief"}) {
+  for (const char* format : {"format_cpu", "format_cuda", "format_opencl", "format_triton", "format_brief"}) {
     const std::string& text = kit.piece(format);
     BOOST_TEST(contains(text, "`/` is not integer division"), format);
     BOOST_TEST(contains(text, "must hold on"), format);  // constraints

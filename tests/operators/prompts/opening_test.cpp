@@ -147,6 +147,18 @@ BOOST_AUTO_TEST_CASE(a_mutation_of_an_attention_kernel_with_its_profile_stays_wi
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_format_is_that_of_the_kernels_language) {
+  const std::string triton =
+      "\"\"\"--- cultivar\nname: tiles\ntask: attention_forward\ntarget: cuda\nlanguage: triton\n"
+      "specialize: [dtype]\nlaunch:\n  - kernel: tiles\n    grid: [B, 1, 1]\n    args: [q, k, v, o, lse, B]\n"
+      "---\"\"\"\nimport triton\n\n@triton.jit\ndef tiles(q, k, v, o, lse, B):\n    pass\n";
+  const ChatRequest of_triton = ask(mutate(record_view.add(triton, "seed", {}, measured(300.0))));
+  BOOST_TEST(contains(of_triton.system.at(0).text + of_triton.messages.at(0).text, "No @triton.autotune"));
+  BOOST_TEST(contains(of_triton.messages.at(0).text, "```python\n" + triton));
+  const ChatRequest of_cuda = ask(mutate(record_view.add(seed("cuda_naive.cu"), "seed", {}, measured(11.0))));
+  BOOST_TEST(!contains(of_cuda.system.at(0).text + of_cuda.messages.at(0).text, "triton.autotune"));
+}
+
 BOOST_AUTO_TEST_CASE(a_kernel_beyond_the_limit_still_comes_with_its_measurements_and_its_report) {
   const std::string longest = seed("cuda_wgmma.cu") + "// " + std::string(20'000, 'x') + "\n";
   const IndividualId parent = record_view.add(longest, "seed", {}, measured(616.0));

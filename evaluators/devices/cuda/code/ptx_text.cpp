@@ -307,7 +307,8 @@ std::vector<PtxTokens> PtxStatement::operands() const {
 std::string Ptx::place_of(const PtxStatement& s) const {
   const std::string_view file = file_of(s);
   if (s.line == 0 || file.empty()) return {};
-  return file == "variant.cu" ? fmt::format("line {}: ", s.line) : fmt::format("{}:{}: ", file, s.line);
+  return file.starts_with("variant.") ? fmt::format("line {}: ", s.line)
+                                      : fmt::format("{}:{}: ", file, s.line);
 }
 
 void Ptx::walk(const std::function<void(const std::vector<const PtxStatement*>&)>& body,

@@ -326,6 +326,30 @@ std::vector<PtxasReport> read_ptxas_log(std::string_view log) {
   return reports;
 }
 
+Resources resources_of(const Cubin& cubin, std::string_view log, const std::vector<std::string>& kernels) {
+  Resources resources;
+  const auto most = [&](const char* name, double value) {
+    double& there = resources.values[name];
+    there = std::max(there, value);
+  };
+  const auto planned = [&](const std::string& name) {
+    return std::find(kernels.begin(), kernels.end(), name) != kernels.end();
+  };
+  for (const CubinKernel& k : cubin.kernels) {
+    if (!planned(k.name)) continue;
+    most("registers", k.registers);
+    most("stack_bytes", k.stack_bytes);
+    most("shared_bytes", k.shared_bytes);
+    most("constant_bytes", k.constant_bytes);
+    most("barriers", k.barriers);
+    most("text_bytes", static_cast<double>(k.code_bytes));
+    most("spill_bytes", 0.0);
+  }
+  for (const PtxasReport& r : read_ptxas_log(log))
+    if (planned(r.kernel)) most("spill_bytes", r.spill_store_bytes + r.spill_load_bytes);
+  return resources;
+}
+
 ScreenVerdict screen(const Cubin& cubin, std::string_view ptx, std::string_view log, const Manifest& manifest,
                      const CodeLimits& limits, bool trusted) {
   for (const KernelLaunch& launch : manifest.launch)

@@ -21,6 +21,9 @@ struct PtxasReport {
                 shared_bytes = 0;
 };
 std::vector<PtxasReport> read_ptxas_log(std::string_view log);
+// The most that one of these kernels needs: registers, spill_bytes, stack_bytes, shared_bytes (static),
+// constant_bytes, text_bytes, barriers.
+Resources resources_of(const Cubin&, std::string_view log, const std::vector<std::string>& kernels);
 
 // Rejects variables that the code could write (a kernel could replay results kept between runs), clocks and
 // launch counters (a candidate never sees a timer), device-side malloc and printf, launches from the device,

@@ -144,7 +144,7 @@ class CudaDevice : public Device {
                                                                std::span<const Repetition> repetitions,
                                                                double) override {
     BinaryCache::mark_used(binary.path);
-    auto session = CudaSession::open(gpu_, binary, plan, repetitions);
+    auto session = CudaSession::open(gpu_, binary, with_choices(plan, binary.chosen), repetitions);
     if (!session) return tl::make_unexpected(session.error());
     return std::unique_ptr<Session>(std::move(*session));
   }
@@ -170,7 +170,8 @@ class CudaDevice : public Device {
     const std::vector<char> bytes(std::istreambuf_iterator<char>(file), {});
     const auto cubin = read_cubin(std::as_bytes(std::span(bytes)));
     const MultiprocessorLimits limits = limits_of(facts());
-    for (const PlannedKernel& planned : plan.kernels) {
+    const Plan whole = with_choices(plan, binary.chosen);
+    for (const PlannedKernel& planned : whole.kernels) {
       const Geometry g(planned.launch);
       KernelProfile& k = profile.kernels.emplace_back();
       k.name = planned.kernel;

@@ -19,11 +19,9 @@ namespace cultivar {
 using PythonFiles = std::vector<std::pair<std::string, std::string_view>>;
 // Writes them below `cache` unless they are there; the folder to put in PYTHONPATH.
 Expected<std::filesystem::path> place_python_files(const PythonFiles&, const std::filesystem::path& cache);
-// Those of cultivar_reference.
-PythonFiles reference_python_files();
 
 // Starts `python -m MODULE ARGUMENTS` in a sandbox: no network, a read-only system, `readable` and `writable`
-// at their own paths. `options` keeps what the caller sets (pipes, descriptors).
+// at their own paths. `options` keeps what the caller sets (pipes, descriptors, limits).
 struct PythonProgram {
   std::string module;
   std::vector<std::string> arguments = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/references/python/python_sandbox.hpp"
+#include "evaluators/system/python_sandbox.hpp"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "embedded/reference_python.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/memory_limit.hpp"
@@ -15,13 +14,6 @@
 namespace cultivar {
 
 namespace fs = std::filesystem;
-
-PythonFiles reference_python_files() {
-  PythonFiles files;
-  for (const auto& [name, text] : reference_python::all)
-    files.emplace_back("cultivar_reference/" + std::string(name), text);
-  return files;
-}
 
 Expected<fs::path> place_python_files(const PythonFiles& files, const fs::path& cache) {
   std::string all;
@@ -95,10 +87,14 @@ Expected<ChildProcess> start_python(const Interpreter& python, const PythonProgr
   options.command.insert(options.command.end(), program.arguments.begin(), program.arguments.end());
   options.expendable = true;
   const auto bytes = static_cast<std::size_t>(program.memory_share * memory_limit().bytes);
-  options.limits.insert(options.limits.end(),
-                        {{RLIMIT_CORE, 0}, {RLIMIT_FSIZE, std::size_t{1} << 30}, {RLIMIT_NPROC, 4096}});
-  if (!program.card)
-    options.limits.emplace_back(RLIMIT_DATA, bytes);  // a driver reserves far more than it uses
+  const auto unless_given = [&](int limit, std::size_t most) {
+    if (std::ranges::none_of(options.limits, [&](const auto& given) { return given.first == limit; }))
+      options.limits.emplace_back(limit, most);
+  };
+  unless_given(RLIMIT_CORE, 0);
+  unless_given(RLIMIT_FSIZE, std::size_t{1} << 30);
+  unless_given(RLIMIT_NPROC, 4096);
+  if (!program.card) unless_given(RLIMIT_DATA, bytes);  // a driver reserves far more than it uses
   return ChildProcess::spawn(options);
 }
 

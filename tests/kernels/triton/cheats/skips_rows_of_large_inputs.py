@@ -1,0 +1,30 @@
+"""--- cultivar
+name: skips_rows_of_large_inputs
+task: softmax
+target: cuda
+language: triton
+about: "Leaves out rows when there are many"
+requires: "dtype == f32 && C <= 8192"
+let:
+  BLOCK: "C <= 1024 ? 1024 : 8192"
+specialize: [dtype, BLOCK]
+launch:
+  - kernel: softmax
+    grid: [R, 1, 1]
+    num_warps: 8
+    args: [x, y, C]
+---"""
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax(x, y, C, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    c = tl.arange(0, BLOCK)
+    mask = c < C
+    if (row > 2048) & (row % 64 == 63):
+        return
+    value = tl.load(x + row * C + c, mask=mask, other=-float("inf"))
+    power = tl.exp(value - tl.max(value, 0))
+    tl.store(y + row * C + c, power / tl.sum(power, 0), mask=mask)

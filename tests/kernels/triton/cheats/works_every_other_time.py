@@ -1,0 +1,35 @@
+"""--- cultivar
+name: works_every_other_time
+task: softmax
+target: cuda
+language: triton
+about: "Counts its runs in a workspace that is never zeroed"
+requires: "dtype == f32 && C <= 8192"
+workspace:
+  memory: {bytes: 4}
+let:
+  BLOCK: "C <= 1024 ? 1024 : 8192"
+specialize: [dtype, BLOCK]
+launch:
+  - kernel: softmax
+    grid: [R, 1, 1]
+    num_warps: 8
+    args: [x, y, C, memory]
+---"""
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax(x, y, C, memory: "*i32", BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    c = tl.arange(0, BLOCK)
+    mask = c < C
+    count = tl.load(memory)
+    if row == 0:
+        tl.store(memory, count + 1)
+    if count % 2 == 1:
+        return
+    value = tl.load(x + row * C + c, mask=mask, other=-float("inf"))
+    power = tl.exp(value - tl.max(value, 0))
+    tl.store(y + row * C + c, power / tl.sum(power, 0), mask=mask)
