@@ -4,15 +4,17 @@ alone is the task with silu = 0."""
 import torch.nn.functional as functional
 
 
-def compute(x, weight, bias, *, G, silu, eps):
-    y = functional.group_norm(x, G, weight, bias, eps)
-    return (functional.silu(y) if silu else y,)
+def compute(x, weight, bias, *, silu, eps):
+    y = functional.group_norm(x.flatten(1, 2), x.shape[1], weight.flatten(), bias.flatten(), eps)
+    return ((functional.silu(y) if silu else y).view(x.shape),)
 
 
 def replaces():
-    """Functions of PyTorch that this computes: owner, name, and what turns their arguments into those of a kernel."""
+    """Functions of PyTorch that this computes: owner, name, what turns their arguments into those of a kernel, and what makes their
+    result of the kernel's output."""
     def adapter(input, num_groups, weight=None, bias=None, eps=1e-5):
         if input.dim() != 4 or not input.is_contiguous() or weight is None or bias is None:
             return None
-        return (input, weight, bias), {"G": num_groups, "silu": 0, "eps": eps}
-    return [(functional, "group_norm", adapter)]
+        groups = (num_groups, input.shape[1] // num_groups)
+        return (input.unflatten(1, groups), weight.view(groups), bias.view(groups)), {"silu": 0, "eps": eps}
+    return [(functional, "group_norm", adapter, lambda results: results[0].flatten(1, 2))]
