@@ -10,7 +10,6 @@ tunables:
   TILE_H: {values: [2, 4, 8, 14, 16], default: 8}     # rows of a tile of outputs
   TILE_W: {values: [8, 14, 16, 28, 32], default: 28}  # its columns; where the kernel has one row, a tile is one row of TILE_H * TILE_W
   STRIP: {values: [1, 2, 3, 4, 5, 7, 8], default: 7}  # outputs of a thread: odd numbers have fewer conflicts in shared memory
-  ROWS: {values: [together, apart], default: together}  # the rows of the kernel: one loop, or unrolled by two
   LOADS: {values: [plain, streaming, async], default: async}
   STORES: {values: [plain, streaming], default: streaming}
 constraints: ["smem <= smem_max"]
@@ -159,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int h = item % tile_h, w = item / tile_h * STRIP;
     if (first_h + h >= H || first_w + w >= W || c >= C) continue;
     float sums[STRIP][kVector] = {};
-#pragma unroll(ROWS == ROWS_apart ? 2 : 1)
+#pragma unroll 1
     for (int i = 0; i < KH; ++i)
       for (int j = 0; j < columns; j += COLUMNS)
         add_columns(image + ((h + i) * pitch + w + j) * TOGETHER + v,
