@@ -72,7 +72,8 @@ std::string token_from(const std::string& file) {
 int dashboard_command(const Arguments& arguments) {
   std::vector<std::string> words, names;
   std::string host = "127.0.0.1", token_file;
-  int port = 8321;
+  constexpr int kUsualPort = 8321;
+  int port = -1;
   bool as_json = false, expected = false;
   Options options("dashboard",
                   "Shows runs as a page for a browser, live while their searches go on. It only reads their "
@@ -85,7 +86,9 @@ int dashboard_command(const Arguments& arguments) {
   options.option("--host", host,
                  "the IP address to listen on; with another one than of this machine's loopback, a token is "
                  "asked for (0.0.0.0: all)");
-  options.option("--port", port, "the port to listen on; 0: any that is free");
+  options.option("--port", port,
+                 fmt::format("the port to listen on; 0: any that is free; omitted: {}, or any if it is taken",
+                             kUsualPort));
   options.each("--name", names,
                "another name of this machine under which browsers ask, for example that of a proxy");
   options.option(
@@ -95,6 +98,8 @@ int dashboard_command(const Arguments& arguments) {
   options.flag("--json", as_json, "print the address as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
   constexpr int kPorts = 65535;
+  const bool usual = port == -1;
+  if (usual) port = kUsualPort;
   if (port < 0 || port > kPorts)
     throw InputError(fmt::format("--port {} is not a port: give one from 0 to {}", port, kPorts));
 
@@ -122,7 +127,9 @@ int dashboard_command(const Arguments& arguments) {
   if (!local || !token_file.empty()) server.rules.token = token_from(token_file);
   Dashboard dashboard(runs, folders);
   auto listening = DashboardServer::listen(server, dashboard);
-  if (!listening && local && port == 8321) {  // the usual port is taken: another dashboard
+  if (!listening && usual) {  // another dashboard, as a rule
+    output.line(
+        fmt::format("Port {} is taken, by another dashboard perhaps: another one is used.", kUsualPort));
     server.port = 0;
     listening = DashboardServer::listen(server, dashboard);
   }

@@ -18,7 +18,7 @@ std::string line_of(const LineageTree& tree, IndividualId id, IndividualId paren
       row.state == IndividualState::measured
           ? fmt::format("{:.4g}{}", standings.fitness(id), row.expelled ? " (failed confirmation)" : "")
       : row.state == IndividualState::proposed ? "pending"
-                                               : "rejected at " + row.stage;
+                                               : "rejected at " + plain_line(row.stage, 60);
   const std::string change =
       parent == 0 ? row.individual.descent.note : change_of(tree.rows.at(parent).individual, row.individual);
   const DuelResult* const duel = standings.duel(id);
@@ -30,7 +30,7 @@ std::string line_of(const LineageTree& tree, IndividualId id, IndividualId paren
     others += ")";
   }
   return fmt::format("{}#{} {}{}{}  {}{}{}", branch, id, value, promoted.contains(id) ? " *" : "",
-                     duel ? ", " + duel_text(*duel) : "", origin_name(row.individual.descent),
+                     duel ? ", " + duel_text(*duel) : "", plain_line(origin_name(row.individual.descent), 60),
                      change.empty() ? "" : ": " + plain_line(change, 400), others);
 }
 

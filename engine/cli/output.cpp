@@ -253,6 +253,9 @@ std::string with_units(std::string cell) {
 }  // namespace
 
 void Table::row(std::vector<std::string> cells) {
+  for (std::string& cell : cells)
+    std::ranges::replace_if(
+        cell, [](char c) { return c == '\n' || c == '\r'; }, ' ');
   std::ranges::transform(cells, cells.begin(), with_units);
   rows_.push_back(std::move(cells));
 }

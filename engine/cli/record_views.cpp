@@ -202,7 +202,7 @@ void print_summary(const Summary& s, const Output& output) {
                           counted(s.promotions, "promotion"),
                           s.challengers == 0 ? ""
                           : s.alive() ? fmt::format("; {} waiting", counted(s.challengers, "challenger"))
-                                      : fmt::format("; {} left without a duel until the search is resumed",
+                                      : fmt::format("; {} waiting for a duel until the search is resumed",
                                                     counted(s.challengers, "challenger"))));
   if (s.duel)
     output.line(fmt::format("  duel        #{} against #{}{}", s.duel->challenger, s.duel->incumbent,

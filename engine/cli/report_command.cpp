@@ -48,8 +48,8 @@ std::string in_short(const RunReport& run_report, const Record& record, const Ru
   table.row({"gate", fmt::format("duels: {}, promotions: {}", s.duels, s.promotions)});
   table.row({"search time", fmt::format("{} in {} session{}", duration(s.elapsed_s), run_report.sessions,
                                         run_report.sessions == 1 ? "" : "s")});
-  table.row(
-      {"checks and measurements", fmt::format("{}, summed over all workers", duration(run_report.device_s))});
+  table.row({"evaluations took", fmt::format("{}, summed over all workers; duels and confirmations apart",
+                                             duration(run_report.device_s))});
   for (const std::string& device : s.devices) table.row({"device", device});
   table.row({"workloads", fmt::format("{}", fmt::join(facts.workloads, ", "))});
   return fmt::format("`{}` on {}, {}{}.\n\n", in_code(s.task), in_a_cell(s.target), in_a_cell(s.state),
@@ -229,14 +229,16 @@ int report_command(const Arguments& arguments) {
   if (csv) write_rows("kernels.csv", each_csv_line);
   if (lines) write_rows("kernels.jsonl", each_json_line);
   if (csv || lines) write("columns.md", columns_text(facts));
+  const std::string written = fmt::format("Wrote {} to {}", fmt::join(files, ", "), as_typed(folder));
   if (!tensorboard.empty()) {
     const fs::path events =
         fs::path(tensorboard) / fmt::format("events.out.tfevents.{:.0f}.cultivar", facts.created_at);
     must(write_atomically(fs::absolute(events), event_file(index, facts.created_at)));
+    files.push_back(as_typed(events));
     output.line("Wrote " + as_typed(events));
   }
   output.facts(report_facts(run_report, folder, files));
-  output.line(fmt::format("Wrote {} to {}", fmt::join(files, ", "), as_typed(folder)));
+  output.line(written);
   return 0;
 }
 

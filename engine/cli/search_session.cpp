@@ -123,6 +123,12 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
   runtime.checkpoints_wanted = &checkpoints_wanted();
   const std::optional<ChildProcess> page = options.dashboard ? page_of(folder) : std::nullopt;
   const Outcome outcome = [&] {
+    const WhenInterrupted stopping([] {
+      notify(
+          "\nStopping: what is in flight ends or is given up, and a checkpoint is written. Ctrl-C again ends "
+          "the "
+          "program at once; the record is safe.\n");
+    });
     ProgressLine line(options.verbose);
     SearchCallbacks callbacks = line.callbacks();
     if (options.opened)
@@ -162,6 +168,7 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
     }
   }
 
+  const std::string more = twice_what_is_spent(summary, outcome.stop == Outcome::Stop::models);
   switch (outcome.stop) {
     case Outcome::Stop::failed:
       notify("The search failed: {}\nThe record up to this point is intact in {}.\n", outcome.reason, place);
@@ -169,7 +176,7 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
     case Outcome::Stop::turn:
     case Outcome::Stop::letters:
     case Outcome::Stop::interrupted:
-      notify("Stopped with a checkpoint. To resume:\n  {} resume {}\n", called_as(), place);
+      notify("Stopped with a checkpoint. To resume:\n  {} resume {}{}\n", called_as(), place, more);
       return 130;
     case Outcome::Stop::wall:
     case Outcome::Stop::evaluations:
@@ -179,7 +186,6 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
     case Outcome::Stop::exhausted:
       break;
   }
-  const std::string more = twice_what_is_spent(summary, outcome.stop == Outcome::Stop::models);
   if (!record.best() && summary.measured > 0) {
     notify(
         "The search ended ({}) with {} measured and none confirmed in a fresh process with new inputs: "

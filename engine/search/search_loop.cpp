@@ -315,9 +315,8 @@ bool SearchLoop::ending() const {
 std::string SearchLoop::left_words() const {
   const std::size_t left = breeding_.challengers();
   if (left == 0) return {};
-  return fmt::format(
-      "; {} kernel{} left without a duel after the last {} comparisons (budget.last_comparisons)", left,
-      left == 1 ? " is" : "s are", comparisons_.most());
+  return fmt::format("; {} kernel{} for a duel after the last {} comparisons (budget.last_comparisons)", left,
+                     left == 1 ? " still waits" : "s still wait", comparisons_.most());
 }
 
 std::string SearchLoop::momentary() const {

@@ -76,6 +76,11 @@ RecordWriter::RecordWriter(RecordWriter&&) noexcept = default;
 RecordWriter& RecordWriter::operator=(RecordWriter&&) noexcept = default;
 RecordWriter::~RecordWriter() {
   statements_.clear();
+  if (!database_) return;
+  try {  // SQLite does so itself only if nobody else reads: a copy of run.db alone shall have everything
+    database_->exec("PRAGMA wal_checkpoint(PASSIVE)");
+  } catch (const std::exception&) {  // a full disk: the log beside the file has it
+  }
 }
 
 SQLite::Statement& RecordWriter::statement(const char* sql) {

@@ -66,7 +66,7 @@ const std::vector<FileColumn>& file_columns() {
        "speed in the run's unit, from its duel, or scaled to the device's speed at the start; empty: not "
        "measured"},
       {"measured", "speed in the run's unit, as it was measured"},
-      {"stage", "where it was rejected; empty: it was not"},
+      {"stage", "the last stage of its evaluation, at which it was rejected if it was; empty: not evaluated"},
       {"reason", "why it was rejected"},
       {"parent", "the number of its first parent; empty: none"},
       {"operator", "what made it: seed, submission, or an operator"},

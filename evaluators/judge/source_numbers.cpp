@@ -297,9 +297,7 @@ class Reader {
   // A declaration of a few words before the name says that it does not change; so does its place at the
   // beginning of a line in Python.
   bool is_constant(std::size_t declared) const {
-    if (const char* const name = tokens_[declared].text.data();
-        in_python_ && declared > 0 && name[-1] == '\n')
-      return true;
+    if (in_python_ && (declared == 0 || tokens_[declared].text.data()[-1] == '\n')) return true;
     if (declared > 0 && (tokens_[declared - 1].text == "{" || tokens_[declared - 1].text == ","))
       return true;  // an enumerator
     for (std::size_t back = 1; back <= 4 && back <= declared; ++back)

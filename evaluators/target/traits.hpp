@@ -72,7 +72,8 @@ struct Architectures {
   // What no device of the architecture could launch; a file or a plan that cannot be judged passes.
   Expected<void> (*check)(const std::filesystem::path&, const Variant&, const Task&, const Workload&,
                           const std::string& architecture);
-  // Which of the kernels and contenders that come with Cultivar it cannot run, and what to do; empty: all run.
+  // Which of the kernels and contenders that come with Cultivar it cannot run, and what to do; empty: all
+  // run.
   std::string (*without)(std::string_view name);
 };
 

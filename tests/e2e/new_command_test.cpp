@@ -38,12 +38,12 @@ BOOST_AUTO_TEST_CASE(a_new_task_explains_itself_and_its_seeds_pass_all_checks) {
       run({"new", "task", "my_norm", "--summary", "y = x / rms(x)", "--rows", "tokens", "--columns", "hidden",
            "--input", "a", "--output", "b", "--dtypes", "bf16,f32", "--json"});
   BOOST_TEST_REQUIRE(made.exit == 0, made.err);
-  BOOST_TEST(facts(made)["files"].size() == 9U);
+  BOOST_TEST(facts(made)["files"].size() == 10U);
   const auto described = run({"tasks", "my_norm", "--json"});
   BOOST_TEST_REQUIRE(described.exit == 0, described.err);
   BOOST_TEST(facts(described)["summary"] == "y = x / rms(x)");
   BOOST_TEST(facts(described)["dimensions"][1]["name"] == "hidden");
-  BOOST_TEST(facts(described)["seeds"].size() == 5U);
+  BOOST_TEST(facts(described)["seeds"].size() == 6U);
   BOOST_TEST(judged("my_norm", "my_norm/seeds/naive.cpp", "edge") == "passed");
   BOOST_TEST(judged("my_norm", "my_norm/seeds/lanes.cpp", "edge") == "passed");
   const auto again = run({"new", "task", "my_norm"});

@@ -58,7 +58,7 @@ function evaluations_chart(series, unit, contenders) {
     const part = y => logarithmic ? Math.log(y / base) / Math.log(top / base) : (y - base) / (top - base || 1);
     const Y = y => height - lower - (height - upper - lower) * Math.max(0, Math.min(1, part(y)));
     const svg = s('svg', { viewBox: `0 0 ${width} ${height}`, role: 'application', tabindex: 0, 'data-key': 'chart-' + series.by,
-      'aria-label': `Fitness in ${unit} of every evaluation over ${by_time ? 'search time' : 'the number of evaluations'}; ${series.best.length} times there was a new best. The arrow keys go through them.` });
+      'aria-label': `Fitness in ${unit} of every evaluation over ${by_time ? 'search time' : 'the number of evaluations'}; the best changed ${series.best.length === 1 ? 'once' : series.best.length + ' times'}. The arrow keys go through them.` });
     for (const v of logarithmic ? log_values(base, top) : round_values(base, top, height / 50))
       svg.append(s('line', { class: 'axis', x1: left, x2: width - right, y1: Y(v), y2: Y(v) }), s('text', { x: left - 6, y: Y(v) + 4, 'text-anchor': 'end' }, num(v, 3)));
     ticks(svg, series.x_max, by_time, width, X, height - lower + 16);

@@ -36,7 +36,7 @@ views.overview = {
       ['Since the best', state.best_age_s === null ? absent : span(state.best_age_s), 'of search time'],
       ['Evaluated', num(q.evaluations), `${num(q.measured)} measured, ${num(rejected)} rejected` + (q.in_flight ? (alive ? `; ${num(q.in_flight)} in flight` : `; ${num(q.in_flight)} not evaluated ${until_when(q)}`) : '')],
       ['Rate', state.per_hour ? num(state.per_hour, 3) + ' per hour' : absent, 'in ' + counted(state.sessions, 'session')],
-      ['Comparisons', counted(q.duels, 'duel'), counted(q.promotions, 'promotion') + (q.challengers ? `; ${num(q.challengers)} ${alive ? 'waiting for a duel' : 'without a duel ' + until_when(q)}` : '')],
+      ['Comparisons', counted(q.duels, 'duel'), counted(q.promotions, 'promotion') + (q.challengers ? `; ${num(q.challengers)} ${alive ? 'waiting for a duel' : 'waiting for a duel ' + until_when(q)}` : '')],
       ['Search time', span(q.elapsed_s), limited.join('; ')],
       ['Started', moment(state.created_at), alive ? null : ['ended ', moment(state.last_step_at)]],
     ])];
@@ -199,7 +199,7 @@ views.failures = {
   async show() {
     const view = await get('failures'), those = (stage, reason) => address('kernels', { state: stage === 'confirm' ? 'expelled' : 'rejected', stage, reason });
     return [table('Rejected kernels by stage; at confirm: those that won their duel and failed their confirmation', ['Stage', { name: 'Count', n: true }], Object.entries(view.stages).map(([stage, count]) => [h('a', { href: those(stage) }, stage), num(count)]), { none: 'No kernel was rejected.' }),
-      h('h2', {}, 'Reasons'), table(`The ${num(view.reasons.length)} most frequent of ${num(view.all)} reasons`, [{ name: 'Count', n: true }, 'Stage', { name: 'Reason', text: true }, 'Newest'],
+      h('h2', {}, 'Reasons'), table(view.all > view.reasons.length ? `The ${num(view.reasons.length)} most frequent of ${num(view.all)} reasons` : 'All reasons', [{ name: 'Count', n: true }, 'Stage', { name: 'Reason', text: true }, 'Newest'],
         view.reasons.map(row => [h('a', { href: those(row.stage, row.reason), 'aria-label': `${counted(row.count, 'kernel')}: ${row.stage} ${row.reason}` }, num(row.count)), row.stage, row.reason || absent, row.newest.slice().reverse().map((id, i) => [i ? ', ' : '', kernel(id)])]))];
   },
 };

@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(they_end_at_their_limit_and_those_left_are_compared_when_th
   const Outcome outcome = search(
       {"budget.evaluations=60", "budget.last_comparisons=3", "gate.max_device_seconds=0.3s"}, callbacks);
   BOOST_TEST((outcome.stop == Outcome::Stop::evaluations), outcome.reason);
-  BOOST_TEST(contains(outcome.reason, "left without a duel after the last 3 comparisons"), outcome.reason);
+  BOOST_TEST(contains(outcome.reason, "for a duel after the last 3 comparisons"), outcome.reason);
   BOOST_TEST(shown == 3);
   const std::int64_t left = summary_of(record()).challengers;
   BOOST_TEST(left > 0);
