@@ -23,7 +23,7 @@ double now() {
 
 // "2026-11-30 14:05 "
 std::string minute_now() {
-  return local_time(unix_now()).substr(0, std::string_view("2026-11-30 14:05").size()) + " ";
+  return local_minute(unix_now()) + " ";
 }
 
 // Lines of at most this many columns (npos: as long as they are). All but the first begin in column `below`,

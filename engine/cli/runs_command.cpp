@@ -39,9 +39,6 @@ int runs_command(const Arguments& arguments) {
     }
   std::stable_partition(all.begin(), all.end(), [](const ListedRun& shown) { return shown.summary.alive(); });
   nlohmann::json facts = nlohmann::json::array();
-  const auto minute = [](double at) {
-    return local_time(at).substr(0, std::string_view("2026-11-30 14:05").size());
-  };
   Table table({"run", "state", "task", "best (during the search)", "evaluated", "searched", "began"});
   for (const ListedRun& shown : all) {
     const Summary& s = shown.summary;
@@ -52,11 +49,11 @@ int runs_command(const Arguments& arguments) {
       continue;
     }
     if (!s.lost.empty()) notify("{}: {}.\n", as_typed(shown.path), s.lost);
-    table.row({as_typed(shown.path), s.state + (s.ended_at ? " " + minute(*s.ended_at) : ""),
+    table.row({as_typed(shown.path), s.state + (s.ended_at ? " " + local_minute(*s.ended_at) : ""),
                fmt::format("{} on {}", s.task, s.target),
                s.best ? fmt::format("{:.4g} {}", s.best->fitness, s.best->unit) : "none",
                std::to_string(s.evaluations), duration(s.elapsed_s),
-               s.started_at ? minute(*s.started_at) : ""});
+               s.started_at ? local_minute(*s.started_at) : ""});
   }
   output.facts(facts);
   output.line(all.empty()

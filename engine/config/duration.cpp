@@ -76,4 +76,8 @@ std::string local_time(double at) {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S %Z", &local)};
 }
 
+std::string local_minute(double at) {
+  return local_time(at).substr(0, std::string_view("2026-11-30 14:05").size());
+}
+
 }  // namespace cultivar

@@ -20,5 +20,6 @@ std::string duration_text(double seconds);  // as a configuration takes it: "1h3
 std::string duration(double seconds);
 // Of seconds since 1970, in this machine's time zone: "2026-11-30 14:05:10 CET".
 std::string local_time(double at);
+std::string local_minute(double at);  // "2026-11-30 14:05"
 
 }  // namespace cultivar

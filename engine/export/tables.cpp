@@ -10,6 +10,7 @@
 #include "engine/export/markdown.hpp"
 #include "engine/store/standings.hpp"
 #include "engine/store/summary.hpp"
+#include "engine/views/individual_view.hpp"
 #include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/variant/source_files.hpp"
@@ -68,15 +69,6 @@ std::string exactness_section(const Evaluation& evaluation) {
          table.text() + (words.empty() ? "" : "\n" + words + "\n") + domain;
 }
 
-namespace {
-std::string step_text(const Individual& individual) {
-  std::vector<std::string> values;
-  for (const auto& [name, value] : individual.configuration)
-    values.push_back(fmt::format("{}={}", name, to_string(value)));
-  return fmt::format("{}", fmt::join(values, " "));
-}
-}  // namespace
-
 const IndividualRow& source_row(const std::vector<IndividualRow>& lineage) {
   return *std::ranges::find_if(lineage, [&](const IndividualRow& row) {
     return row.individual.source_id == lineage.back().individual.source_id;
@@ -102,7 +94,7 @@ std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::s
                    : fmt::format("{}", fmt::join(individual.descent.parents, ", ")),
                individual.measured ? fmt::format("{:.2f}", row.by_duel.value_or(individual.fitness))
                                    : "rejected at " + row.stage,
-               gain, step_text(individual), individual.descent.note});
+               gain, configuration_text(individual.configuration), individual.descent.note});
     if (fitness > 0) previous = fitness;
   }
   if (!paced) return table.text();

@@ -6,11 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/store/kernel_lines.hpp"
-#include "engine/views/individual_view.hpp"
 #include "engine/views/kernel_table.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
-#include "evaluators/variant/configuration_json.hpp"
 
 namespace cultivar {
 
@@ -33,15 +31,6 @@ std::string csv_cell(const json& value) {
   if (value.is_null()) return "";
   if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
   return value.is_string() ? csv_text(value.get_ref<const std::string&>()) : value.dump();
-}
-
-// "BLOCK_M=64 STAGES=2" of a configuration as recorded.
-std::string words_of_setting(const std::string& recorded) {
-  try {
-    return configuration_text(json::parse(recorded).get<Configuration>());
-  } catch (const json::exception&) {
-    return recorded;
-  }
 }
 
 // An individual as a file says it: null for what was not measured.
@@ -88,7 +77,7 @@ void each_csv_line(const Record& record, const RunIndex& index,
   write(heads + "\n");
   for (const KernelFacts& k : index.kernels()) {
     json facts = exported_facts(index, k, kernel_texts(record, {k.id}, 64 << 10).front());
-    facts["configuration"] = words_of_setting(facts["configuration"].get<std::string>());
+    facts["configuration"] = setting_text(facts["configuration"].get<std::string>());
     std::string line;
     for (const FileColumn& column : file_columns())
       line += (&column == &file_columns().front() ? "" : ",") + csv_cell(facts[column.name]);

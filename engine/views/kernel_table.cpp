@@ -108,7 +108,8 @@ std::string short_text(const std::string& text) {
   return text.substr(0, character_start(text, kText));
 }
 
-// "BLOCK_M=64 STAGES=2" of a configuration as recorded; what is no configuration as it is.
+}  // namespace
+
 std::string setting_text(const std::string& recorded) {
   try {
     return configuration_text(json::parse(recorded).get<Configuration>());
@@ -116,8 +117,6 @@ std::string setting_text(const std::string& recorded) {
     return recorded;
   }
 }
-
-}  // namespace
 
 json line_facts(const RunIndex& index, const KernelFacts& k, const KernelTexts& texts) {
   return {{"id", k.id},

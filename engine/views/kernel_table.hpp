@@ -28,6 +28,9 @@ struct TableQuery {
 };
 inline constexpr std::size_t most_rows = 500;  // of a page
 
+// "BLOCK_M=64 STAGES=2" of a configuration as recorded; what is no configuration as it is.
+std::string setting_text(const std::string& recorded);
+
 // What a row says of an individual.
 nlohmann::json line_facts(const RunIndex&, const KernelFacts&, const KernelTexts&);
 
