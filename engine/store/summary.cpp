@@ -3,14 +3,13 @@
 
 #include <SQLiteCpp/Database.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "engine/store/exchanges.hpp"
 #include "engine/store/heartbeat.hpp"
+#include "engine/store/kernel_lines.hpp"
 #include "engine/store/momentary.hpp"
 #include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
@@ -55,18 +54,6 @@ std::optional<double> end_of(SQLite::Database& db) {
     heartbeat = number_in(text, "heartbeat");
   const double at = std::max(last, heartbeat);
   return at > 0.0 ? std::optional(at) : std::nullopt;
-}
-
-// From its confirmation, without which nothing becomes the best.
-std::optional<double> confirmed_at(SQLite::Database& db, IndividualId id) {
-  std::optional<double> at;
-  each_row(
-      db,
-      fmt::format("SELECT at FROM evaluations WHERE individual = {} AND kind = 'confirm' ORDER BY number "
-                  "DESC LIMIT 1",
-                  id),
-      [&](SQLite::Statement& row) { at = column<double>(row, 0); });
-  return at;
 }
 
 }  // namespace
@@ -156,7 +143,8 @@ Summary summary_of(const Record& record) {
     Standings standings(record);
     b.fitness = standings.fitness(*id);
     b.measured = row->individual.fitness;
-    b.found_at = confirmed_at(db, *id);
+    // Nothing becomes the best without a confirmation.
+    if (const double at = evaluated_at(record, *id, Examination::confirm); at > 0.0) b.found_at = at;
     if (const DuelResult* const duel = standings.duel(*id)) b.gain = std::expm1(duel->all.log_ratio);
     b.unit = meta(db, "unit");
     if (*id == record.first_seed()) b.ratio_to_seed = 1.0;

@@ -61,7 +61,7 @@ std::string without_hopper(std::string_view architecture) {
   if (architecture == "sm_90a") return {};
   return fmt::format(
       "{} has no wgmma: the seeds cuda_wgmma, cuda_persistent and cuda_skinny and the contender "
-      "flash_attention_3 are for sm_90a; the other seeds compile for it, and were timed on sm_90a alone",
+      "flash_attention_3 are for sm_90a; the other seeds compile for it, and none has run on it",
       architecture);
 }
 
