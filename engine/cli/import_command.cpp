@@ -64,7 +64,7 @@ int import_command(const Arguments& arguments) {
   std::string inputs, device = "cpu";
   int level = 1, threads = 0, regions = 6;
   double memory_factor = 1.0, limit_s = 60.0, least = 0.02;
-  bool as_json = false, known = false;
+  bool as_json = false, known = false, no_autotune = false;
   Options options(
       "import",
       "Makes a task of a PyTorch function, an nn.Module or a KernelBench file: what it computes "
@@ -84,6 +84,8 @@ int import_command(const Arguments& arguments) {
   options.option("--threads", threads, "of a whole model and its kernels; 0: all cores");
   options.flag("--known", known,
                "of a whole model: only functions of PyTorch that an installed task computes; no new tasks");
+  options.flag("--no-autotune", no_autotune,
+               "of a whole model on a GPU: not beside torch.compile with max-autotune, which compiles for minutes");
   options.option("--least", least, "of a whole model: the share of its time that a region must promise");
   options.option("--regions", regions, "of a whole model: the most tasks");
   options.option("--kernelbench", checkout, "import problems of this checkout of KernelBench");
@@ -134,6 +136,7 @@ int import_command(const Arguments& arguments) {
                          .regions = regions,
                          .least = least,
                          .known = known,
+                         .autotune = !no_autotune,
                          .as_json = as_json});
 
   if (!as_json) notify("starting {}, which takes PyTorch some seconds\n", python);

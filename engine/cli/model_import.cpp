@@ -185,6 +185,7 @@ int import_model(const ModelImport& model) {
       .writable = {model.folder},
       .quiet = model.as_json,
       .card = model.device == "cuda"};
+  if (!model.autotune) call.arguments.emplace_back("--no-autotune");
   if (model.known) call.arguments.emplace_back("--known");
   std::string inputs = model.inputs;
   if (const std::size_t end = inputs.find(".py"); end != std::string::npos) {

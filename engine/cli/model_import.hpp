@@ -18,6 +18,7 @@ struct ModelImport {
   int threads = 0, regions = 6;  // threads of the model and of kernels, 0: all cores; the most tasks
   double least = 0.02;           // the share of the model's time that a region must promise
   bool known = false;            // only functions that an installed task computes
+  bool autotune = true;          // whether torch.compile with max-autotune is one of the baselines
   bool as_json = false;
 };
 

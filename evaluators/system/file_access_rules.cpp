@@ -17,7 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // The rights that every version of Landlock supports; rights added by later versions (truncate, ioctl) stay
-// unrestricted.
+// unrestricted. Only kRefer, of the second one, is restricted too: unhandled, the kernel refuses every rename
+// from one folder to another, also below one path, which compilers' caches need.
 constexpr std::uint64_t kRead =
     LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
 constexpr std::uint64_t kWrite = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
@@ -25,8 +26,13 @@ constexpr std::uint64_t kWrite = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS
                                  LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
                                  LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
                                  LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM;
+constexpr std::uint64_t kRefer = LANDLOCK_ACCESS_FS_REFER;
 constexpr std::uint64_t kOfFiles =
     LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE;
+
+bool knows_renames() {
+  return ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION) >= 2;
+}
 
 bool allow(int ruleset, const fs::path& path, std::uint64_t access) {
   const int descriptor = ::open(path.c_str(), O_PATH | O_CLOEXEC);
@@ -45,7 +51,8 @@ bool allow(int ruleset, const fs::path& path, std::uint64_t access) {
 Expected<FileAccessRules> FileAccessRules::make(const std::vector<fs::path>& readable,
                                                 const std::vector<fs::path>& writable) {
   landlock_ruleset_attr rules{};
-  rules.handled_access_fs = kRead | kWrite;
+  const std::uint64_t write = kWrite | (knows_renames() ? kRefer : 0);
+  rules.handled_access_fs = kRead | write;
   const auto descriptor =
       static_cast<int>(::syscall(SYS_landlock_create_ruleset, &rules, sizeof rules.handled_access_fs, 0));
   if (descriptor < 0)
@@ -53,7 +60,7 @@ Expected<FileAccessRules> FileAccessRules::make(const std::vector<fs::path>& rea
   FileAccessRules walls(descriptor);
   bool done = true;
   for (const fs::path& path : readable) done = done && allow(descriptor, path, kRead);
-  for (const fs::path& path : writable) done = done && allow(descriptor, path, kRead | kWrite);
+  for (const fs::path& path : writable) done = done && allow(descriptor, path, kRead | write);
   if (!done)
     return failure("landlock", std::string("the kernel rejected a Landlock rule: ") + std::strerror(errno));
   return walls;

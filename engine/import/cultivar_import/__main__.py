@@ -31,6 +31,7 @@ def parser():
     made.add_argument("--regions", type=int, default=6, help="of a whole model: the most tasks")
     made.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of a whole model")
     made.add_argument("--known", action="store_true", help="of a whole model: only functions that an installed task computes")
+    made.add_argument("--no-autotune", action="store_true", help="of a whole model: not beside torch.compile with max-autotune")
     made.add_argument("--tasks", default="", help="of a whole model: the folder of installed tasks, whose kernels may replace functions")
     made.add_argument("--apply", metavar="CAMPAIGN", help="puts kernels of a campaign, which are in OUT/kernels, into its model")
     made.add_argument("--choices", default="[]", help="of --apply: what became of each region, as JSON")
@@ -126,7 +127,8 @@ def main():
             torch.set_num_threads(options.threads or len(os.sched_getaffinity(0)))
             from .model_profile import Profile
             profile = Profile(options.file, options.inputs, options.out, options.least, options.regions,
-                              patient(say) if say else None, options.device, options.tasks, options.known).run()
+                              patient(say) if say else None, options.device, options.tasks, options.known,
+                              not options.no_autotune).run()
             summary = profile.summary()
             write(**summary) if write else print(json.dumps(summary) if options.json else profile.report())
             return 0

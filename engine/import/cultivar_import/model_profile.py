@@ -23,13 +23,15 @@ LEFT, WIDTH, ROW = 260, 560, 26  # of the picture, in pixels
 class Profile:
     """`least`: the share of the model's time that a region must promise to become a task; `most`: of tasks."""
 
-    def __init__(self, file, inputs, out, least=0.02, most=6, say=None, device="cpu", tasks="", known=False):
+    def __init__(self, file, inputs, out, least=0.02, most=6, say=None, device="cpu", tasks="", known=False,
+                 autotune=True):
         self.say = say or (lambda text: None)
         self.out, self.least, self.most, self.device, self.known = out, least, most, device, known
         if device == "cuda" and not torch.cuda.is_available():
             raise Refusal("PyTorch finds no GPU here.", "Leave --device cuda out, or use a PyTorch that is built for this machine's GPU.")
         self.say(f"reading {file}")
         self.whole = WholeModel(file, inputs, device)
+        self.left_out = {} if autotune else {model_times.AUTOTUNED: "left out (--no-autotune)"}
         self.functions = model_functions.known_functions(tasks)
 
     def run(self):
@@ -37,13 +39,19 @@ class Profile:
         model = self.model = whole.build()
         args, kwargs = whole.draw(1)
         self.deterministic(model, args, kwargs)
-        self.baselines = model_times.baselines(model, whole.draw, self.say, self.device)
-        torch._dynamo.reset()
+        self.baselines, calls = model_times.baselines(model, whole.draw, self.say, self.device, self.left_out)
         ran = {name: t for name, t in self.baselines.items() if isinstance(t, model_times.Times)}
         if "eager" not in ran:
             raise Refusal(f"The model does not run on its inputs: {self.baselines['eager']}.", "Check build() and the inputs.")
         self.fastest = min(ran, key=lambda name: ran[name].median)
         self.total = ran[self.fastest]
+        # What it saved of the whole is the first guess of what it saved of a part; a part that compiles alone is measured.
+        spent = {name: ran[name].median for name in ("eager", self.fastest)}
+        if self.device == "cuda":
+            spent = model_times.device_seconds({name: calls[name] for name in spent}, whole.draw)
+        self.saved = min(1.0, spent[self.fastest] / spent["eager"])
+        del calls
+        torch._dynamo.reset()
         self.say(f"the fastest baseline is {self.fastest}, {1e3 * self.total.median:.3g} ms")
         self.regions = model_regions.regions_of(model_regions.parts_of(model, args, kwargs, self.functions), self.device)
         self.say(f"{len(self.regions)} kinds of parts: their times, and what this machine could do")
@@ -51,7 +59,7 @@ class Profile:
         self.operators = model_times.operators(model, args, kwargs, self.device)
         dtypes = [p.dtype for p in model.parameters() if p.dtype.is_floating_point]
         self.machine = model_times.Machine(self.device, max(set(dtypes), key=dtypes.count) if dtypes else torch.float32)
-        self._measure(ran["eager"])
+        self._measure()
         self._choose()
         self._measure_within()
         self._write()
@@ -71,13 +79,11 @@ class Profile:
                 raise Refusal("Two calls of the model with the same inputs give different results.",
                               "It must not draw random numbers or keep state in evaluation mode.")
 
-    def _measure(self, eager):
+    def _measure(self):
         """`base` of each region that is large enough to be looked at: its time in the fastest baseline."""
         compiled = self.fastest != "eager"
-        # What a compiler saved of the whole is the first guess of what it saved of a part; a part that compiles alone is measured.
-        saved = self.total.median / eager.median if compiled else 1.0
         for region in self.regions:
-            region.base = model_times.Times([s * saved for s in region.times.samples])
+            region.base = model_times.Times([s * self.saved for s in region.times.samples])
             if region.why_not or region.base.median < LEAST_SHARE * self.total.median:
                 continue
             self.say(f"region {region.paths[0]} ({region.kind}, {region.calls} calls)")

@@ -48,11 +48,12 @@ def timed(work, seconds=0.5, least=5, most=60, device="cpu"):
     return Times(samples)
 
 
+AUTOTUNED = "torch.compile with max-autotune"
 # The user's choices: name, and what makes a callable of the model.
 BASELINES = {
     "cpu": {"eager": None, "torch.compile": {}},
     "cuda": {"eager": None, "torch.compile": {}, "torch.compile with graphs": {"mode": "reduce-overhead"},
-             "torch.compile with max-autotune": {"mode": "max-autotune"}},
+             AUTOTUNED: {"mode": "max-autotune"}},
 }
 
 
@@ -60,11 +61,14 @@ def compiled(module, options):
     return module if options is None else torch.compile(module, dynamic=False, **options)
 
 
-def baselines(model, draw, say, device, seconds=4.0, rounds=40):
-    """{name: Times, or the reason why it does not run}, interleaved in changing order, with new inputs in each round."""
-    ready, found = {}, {}
+def baselines(model, draw, say, device, left_out=None, seconds=4.0, rounds=40):
+    """{name: Times, or the reason why it does not run}, interleaved in changing order, with new inputs in each round, and {name: the
+    callable} of those that run. `left_out`: {name: reason}."""
+    ready, found = {}, dict(left_out or {})
     with torch.no_grad():
         for name, options in BASELINES[device].items():
+            if name in found:
+                continue
             say(f"baseline {name}")
             try:
                 call = compiled(model, options)
@@ -84,7 +88,14 @@ def baselines(model, draw, say, device, seconds=4.0, rounds=40):
             for name in order:
                 samples[name].append(once(lambda: ready[name](*args, **kwargs), device))
     found.update({name: Times(s) for name, s in samples.items()})
-    return found
+    return found, ready
+
+
+def device_seconds(calls, draw):
+    """{name: seconds in which kernels of one call run}: on a GPU the host may be slower than these, most of all in an eager model."""
+    args, kwargs = draw(1)
+    with torch.no_grad():
+        return {name: kernel_seconds(lambda: call(*args, **kwargs)) for name, call in calls.items()}
 
 
 def by_ranges(model, args, kwargs, regions, watched, device, seconds=3.0):
@@ -215,6 +226,15 @@ def without(model, region, options, draw, device, pairs=15):
         torch._dynamo.reset()
 
 
+def attention_flops(query, key, value, *_, out_shape=None, **__):
+    """Operations of a fused attention by the shapes of its tensors; PyTorch's own count refuses fewer heads of keys than of queries."""
+    batch, heads, queries, depth = query
+    return 2 * batch * heads * queries * key[2] * (depth + value[3])
+
+
+ATTENTION = {getattr(torch.ops.aten, f"_scaled_dot_product_{kind}_attention"): attention_flops for kind in ("efficient", "flash", "cudnn")}
+
+
 class Machine:
     """What this machine does at best: copies of memory that was just used, by size, and products in the model's dtype."""
 
@@ -242,7 +262,7 @@ class Machine:
 
     def floor(self, region):
         """Seconds that one call of the region needs at least, and of what: "copy" or "products"."""
-        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=ATTENTION) as counter:
             region.part.module(**region.arguments)
         traffic, products = self.copy_seconds(region.bytes()), region.needed(counter.get_total_flops()) / self.flops
         return max(traffic, products), "products" if products > traffic else "copy"

@@ -116,6 +116,12 @@ class Models(Case):
 
 
 class Profiles(Models):
+    def test_operations_of_fused_attention_are_counted_also_with_fewer_heads_of_keys(self):
+        q, kv = torch.empty(2, 8, 16, 64, device="meta"), torch.empty(2, 2, 48, 64, device="meta")
+        with torch.utils.flop_counter.FlopCounterMode(display=False, custom_mapping=model_times.ATTENTION) as counter:
+            torch.ops.aten._scaled_dot_product_flash_attention(q, kv, kv)
+        self.assertEqual(counter.get_total_flops(), 4 * 2 * 8 * 16 * 48 * 64)
+
     def test_equal_layers_are_one_region_and_other_settings_another(self):
         self.profile(TRANSFORMER, "build", "inputs", least=0.0)
         found = {tuple(r["paths"]): r for r in self.facts()["regions"]}

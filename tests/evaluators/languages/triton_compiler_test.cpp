@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels in Triton become machine code that needs no Triton, without a GPU; what may not run is refused,
-// with the line. also without bubblewrap: two_kernels_become_one_module, what_*, a_source_*
+// with the line.
+// also without bubblewrap: two_kernels_become_one_module, what_*, a_source_*
 #include <boost/test/unit_test.hpp>
 
 #include <fmt/format.h>

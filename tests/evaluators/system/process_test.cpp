@@ -215,6 +215,25 @@ BOOST_AUTO_TEST_CASE(a_child_without_privileges_has_no_capabilities_and_never_ge
   BOOST_TEST(said.find("NoNewPrivs:\t1") != said.npos, said);
 }
 
+// Caches of compilers write a file in a folder of its own and move it to its place.
+BOOST_AUTO_TEST_CASE(a_child_behind_file_access_rules_moves_files_below_its_folder_and_reads_no_other) {
+  const auto folder = std::filesystem::temp_directory_path() / ("cultivar-walls-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder / "inside/new");
+  std::ofstream(folder / "inside/new/file") << "moved\n";
+  std::ofstream(folder / "outside") << "secret\n";
+  if (const auto walls = FileAccessRules::make({"/usr", "/bin", "/lib", "/lib64", "/etc"}, {folder / "inside"})) {
+    ProcessOptions options;
+    options.walls = &*walls;
+    ChildProcess child = shell("mv " + (folder / "inside/new/file").string() + " " + (folder / "inside/file").string() + " && cat " +
+                                   (folder / "inside/file").string() + "; cat " + (folder / "outside").string(),
+                               options);
+    BOOST_TEST(read_all(child.output()) == "moved\n");
+  } else {
+    BOOST_TEST_MESSAGE(walls.error().message);
+  }
+  std::filesystem::remove_all(folder);
+}
+
 BOOST_AUTO_TEST_CASE(a_child_of_another_user_starts_from_a_closed_folder_and_dies_with_its_parent) {
   if (!can_change_user()) {
     BOOST_TEST_MESSAGE("only root can change the user");
