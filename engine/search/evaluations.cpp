@@ -47,6 +47,11 @@ bool Evaluations::awaited(IndividualId id) const {
   return member.origin == Origin::submission || (by != nullptr && by->asks());
 }
 
+bool Evaluations::awaits_one_up_to(IndividualId last) const {
+  return std::ranges::any_of(breeding_.archive().in_flight(),
+                             [&](IndividualId id) { return id <= last && awaited(id); });
+}
+
 void Evaluations::reevaluate(IndividualId id) {
   const ParsedVariant variant = sources_.recorded(breeding_.archive().member(id));
   if (variant)

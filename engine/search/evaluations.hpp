@@ -32,6 +32,9 @@ class Evaluations {
   std::size_t pending() const { return pending_.size(); }
   int in_flight() const { return in_flight_; }
   std::int64_t measured() const { return measured_; }
+  // Whether the first evaluation of a kernel that a language model or a user wrote is under way, among the
+  // individuals up to this one.
+  bool awaits_one_up_to(IndividualId last) const;
   bool has_room() const { return in_flight_ < config_.evaluation.depth; }
 
   // As many as has_room() allows, and all that a language model or a user wrote.

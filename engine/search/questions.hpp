@@ -47,6 +47,7 @@ class Questions {
   Outcome called(const Job&, Call&);
 
   int letters_out() const;  // open questions in mailboxes
+  int calls_out() const;    // the other open ones, whose answers usually take a minute
   const Availability& availability() const { return availability_; }
   // The number of answers of models and results of tools in this session, including failures.
   std::int64_t results_received() const { return results_received_; }

@@ -225,7 +225,8 @@ void SearchLoop::advance() {
   // minutes.
   if (running() && profiles_.first_due())
     profiles_.start();
-  else if (before_evaluations && comparisons_.due(ending()) && !turn_is_over() && !answers_first())
+  else if (before_evaluations && comparisons_.due(ending()) && !turn_is_over() && !answers_first() &&
+           !kernels_first())
     comparisons_.start();
   if (!running() || turn_is_over()) return;
   profiles_.start();
@@ -239,6 +240,25 @@ void SearchLoop::advance() {
     if (!breed_one()) exhausted_at_ = results();
   }
   ask_more();
+}
+
+bool SearchLoop::kernels_first() {
+  if (comparisons_.in_flight() || !running()) {
+    due_.reset();
+    return false;
+  }
+  constexpr double kAtMost = 120.0, kUntilAsked = 3.0;  // seconds
+  const double now = recorder_.elapsed();
+  const std::int64_t answers = questions_.results_received();
+  if (!due_) due_ = {now, breeding_.archive().size(), answers};
+  if (now - due_->since_s > kAtMost) return false;
+  const bool of_first_seed = breeding_.incumbent() == 0 && breeding_.winner() == 0 && of_a_seed(*breeding_.challenger());
+  const bool asks = asks_models() && parts_.turn_s <= 0 && answers - due_->answers < parts_.config.asking.in_flight;
+  if (of_first_seed && asks && (questions_.calls_out() > 0 || now - due_->since_s < kUntilAsked)) {
+    due_->last = breeding_.archive().size();
+    return true;
+  }
+  return evaluations_.awaits_one_up_to(due_->last);
 }
 
 // Models need not wait for the device: during a comparison, which takes from seconds to minutes, further

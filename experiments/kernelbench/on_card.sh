@@ -4,6 +4,7 @@
 #   runs.tar.gz beside this script: the calls before, which this one continues (without it: what lies in WORK)
 #   answers/SUITE/TASK/ID.md beside this script: answers to letters, see letters.py
 #   TURN=60s   how long each search works before the next one has its turn;   PYTHON=python3   a Python with PyTorch
+#   LANES=4    how many suites share a card at a time, which their kernels have in turns (on the cpu: 1)
 #   CARDS=N    how many cards share the suites (default: all that nvidia-smi lists; 0: the cpu suites on this machine's cores)
 #   WORK=/tmp/cultivar_kernelbench   where it works: the same in each call, since records name the contenders by their paths
 #   CULTIVAR=PROGRAM   default: ../bin/cultivar
@@ -18,7 +19,8 @@ shift 2
 cultivar=${CULTIVAR:-$here/../bin/cultivar} python=${PYTHON:-python3} work=${WORK:-/tmp/cultivar_kernelbench} turn=${TURN:-60s}
 cards=${CARDS:-$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')}
 kind=gpu
-if [ "$cards" -eq 0 ]; then kind=cpu; fi
+lanes=${LANES:-4}
+if [ "$cards" -eq 0 ]; then kind=cpu lanes=1; fi
 rm -rf "$work/tasks" "$work/suites" "$work/taken"
 mkdir -p "$work/runs" "$work/taken" && cp -r "$here/tasks" "$here/suites" "$work/" || exit 2
 if [ -f "$here/runs.tar.gz" ]; then rm -rf "$work/runs" && tar xzf "$here/runs.tar.gz" -C "$work" || exit 2; fi
@@ -37,7 +39,7 @@ search() {  # suite
   code=$?
   [ $code -eq 0 ] || [ $code -eq 130 ] || [ $code -eq 124 ]
 }
-part() {  # card: takes one suite after another that no other card has taken
+part() {  # card: takes one suite after another that no other lane has taken
   failed=0
   for suite in $suites; do
     mkdir "$work/taken/$suite" 2>/dev/null || continue
@@ -46,11 +48,13 @@ part() {  # card: takes one suite after another that no other card has taken
   done
   return $failed
 }
-card=0 pids=
-while [ "$card" -lt "$((cards > 0 ? cards : 1))" ]; do
-  part "$card" >"$out/log_$card.txt" 2>&1 &
+pids=
+lane=0
+while [ "$lane" -lt "$((lanes * (cards > 0 ? cards : 1)))" ]; do
+  card=$((cards > 0 ? lane % cards : 0))
+  part "$card" >"$out/log_$lane.txt" 2>&1 &
   pids="$pids $!"
-  card=$((card + 1))
+  lane=$((lane + 1))
 done
 failed=0
 for pid in $pids; do wait "$pid" || failed=1; done

@@ -1,7 +1,7 @@
 #!/bin/sh
 # prepare.sh CHECKOUT OUT: makes the folder OUT that is carried to a card, here, where PyTorch for the cpu and a build of all targets are.
 #   CHECKOUT  a checkout of KernelBench (https://github.com/ScalingIntelligence/KernelBench)
-#   BUILD=build/release   the build;   PYTHON=python3   a Python with PyTorch 2;   DRAWN=drawn.txt   which problems
+#   BUILD=build/release   the build;   PYTHON=python3   a Python with PyTorch 2;   DRAWN=drawn.txt   which problems;   PART=4   the most problems of a suite
 # OUT holds the programs (tests/gpu/bundle.sh, without its tests), the imported tasks and suites, and the scripts: OUT/kernelbench/on_card.sh.
 # PROGRAMS=no leaves the programs out, for a run on this machine.
 set -eu
@@ -25,6 +25,6 @@ for level in $(grep -v '^#' "$drawn" | cut -d' ' -f1 | sort -u); do
     mv "$out/kernelbench/level$level/$folder" "$out/kernelbench/tasks/"
   done
 done
-python3 "$here/suites.py" "$drawn" ../../tasks "$out/kernelbench/suites"
+python3 "$here/suites.py" "$drawn" ../../tasks "$out/kernelbench/suites" "${PART:-4}"
 cp "$here/on_card.sh" "$here/letters.py" "$out/kernelbench/"
 echo "$out: $(du -sk "$out" | cut -f1) KiB"

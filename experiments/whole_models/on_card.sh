@@ -8,6 +8,7 @@
 #   DEVICE=cuda  default: cuda if nvidia-smi lists a card, otherwise cpu, with tiny sizes: a rehearsal
 #   KNOWN=--known   only functions that an installed task computes; empty: modules become tasks too, from naive seeds
 #   PROOF=20   seconds of timed blocks of a proof;   LEAST=0.02   the share of the time that a region must promise
+#   AUTOTUNE=yes   no: not beside torch.compile with max-autotune, which takes minutes of each model's import
 #   WORK=/tmp/cultivar_whole_models   where it works: the same in each call, since records name files by their paths
 #   CULTIVAR=PROGRAM   default: ../bin/cultivar
 # The exit code is 1 if a step failed; see log.txt.
@@ -24,7 +25,8 @@ models=${*:-llama llama_short bert gpt2 vit whisper qwen3_moe convnext resnet50}
 mkdir -p "$work" || exit 2
 if [ -f "$here/campaigns.tar.gz" ] && [ ! -d "$work/campaigns" ]; then tar xzf "$here/campaigns.tar.gz" -C "$work" || exit 2; fi
 mkdir -p "$work/campaigns"
-tiny=False
+tiny=False autotune=
+if [ "${AUTOTUNE:-yes}" = no ]; then autotune=--no-autotune; fi
 if [ "$device" = cpu ]; then tiny=True; fi
 sed "s/^TINY = False/TINY = $tiny/" "$here/models.py" >"$work/models.py"
 export CULTIVAR_CACHE="${CULTIVAR_CACHE:-$work/cache}"
@@ -53,7 +55,7 @@ for model in $models; do
   if [ ! -f "$camp.imported" ]; then
     rm -rf "$camp"
     step "$model, import" 60 import "$work/models.py:$build" --inputs "$inputs" --out "$camp" --device "$device" --budget "${BUDGET:-20m}" \
-      --least "${LEAST:-0.02}" ${KNOWN---known} --python "$python" && touch "$camp.imported" || continue
+      --least "${LEAST:-0.02}" ${KNOWN---known} $autotune --python "$python" && touch "$camp.imported" || continue
   fi
   if [ -f "$camp/campaign.yaml" ]; then
     if [ ! -f "$camp.searched" ]; then

@@ -205,6 +205,31 @@ BOOST_AUTO_TEST_CASE(models_are_asked_while_a_comparison_keeps_the_device) {
   require_replay_agrees();
 }
 
+BOOST_AUTO_TEST_CASE(the_first_confirmation_waits_for_kernels_that_answers_bring) {
+  ChatServer server([](const SeenRequest& seen) {
+    Reply reply;
+    const std::string name = kernel_named_in(first_said(seen));
+    for (Reply::Part& part : say(renaming(name, "softmax_fast_" + std::to_string(seen.number))).parts)
+      reply.then(part.bytes, 0.3);
+    return reply;
+  });
+  Simulation simulation;
+  simulation.quiet = true;
+  begin(with_model(server.url(), "{mutate: 1}", {"budget.evaluations=6", "asking.in_flight=2"}), simulation);
+  const Record run = record();
+  int judged = 0;  // before the first comparison, of a model's kernels
+  bool compared = false;
+  run.each_decision([&](const DecisionRow& decision) {
+    compared = compared || decision.kind == DecisionKind::challenge;
+    if (!compared && decision.kind == DecisionKind::judge &&
+        run.individual(decision.individual)->individual.descent.op == "mutate")
+      ++judged;
+  });
+  BOOST_TEST(compared);
+  BOOST_TEST(judged >= 1);
+  require_replay_agrees();
+}
+
 BOOST_AUTO_TEST_CASE(questions_about_a_slow_seed_do_not_wait_for_offspring_that_a_comparison_holds_up) {
   std::atomic<int> asked{0}, at_the_end{0};
   ChatServer server([&](const SeenRequest& seen) {
