@@ -21,8 +21,10 @@ ELEMENT = {"i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "f32": 4, "f64": 8}
 
 class Import:
     def __init__(self, file, program=None, out=None, name=None, memory_factor=1.0, say=None, seconds=30.0, training=None,
-                 own_dtype=False):
-        """`own_dtype`: the task has f32 and the dtype of the example, not all in which the program runs."""
+                 own_dtype=False, architecture=None):
+        """`own_dtype`: the task has f32 and the dtype of the example, not all in which the program runs. `architecture`: of the GPU
+        for which torch.compile generates a seed; None: it does not."""
+        self.architecture = architecture
         self.own_dtype = own_dtype
         self.say = say or (lambda text: print(text, file=sys.stderr, flush=True))
         self.begin = time.perf_counter()
@@ -619,6 +621,37 @@ class Import:
                            f"new seed {self.name}` writes a frame. It gets the inputs {', '.join(i.name for i in self.inputs)} and writes "
                            f"{', '.join(self.output_names)}; `reference.py` says what it computes.\n")
             self.to_check.append(f"there is no seed: {why}")
+        self.not_compiled = ""
+        if self.architecture:
+            self.say("kernels that torch.compile generates")
+            self._compiled_seeds(folder)
+
+    def _compiled_seeds(self, folder):
+        from .inductor import Inexpressible
+        own = next(i.dtype for i in self.inputs if i.floating)
+
+        def dtype(one):
+            return str(own if one.is_floating_point else torch.uint8 if one == torch.bool else one)[6:]
+
+        try:
+            if self.in_place:
+                raise Inexpressible("an output may have the memory of an input")
+            from . import inductor_seed
+            outputs = [(name, None if d.is_floating_point else dtype(d)) for name, d in zip(self.output_names, self.dims.output_dtypes)]
+            sizes = self.dims.values(self.dims.free)
+            timed = [self.dims.values(w) for name, _, _, many in self.sets if not name.startswith("cpu") for w in many]
+            texts = inductor_seed.seeds_of(
+                self.name, self.out, [(i.name, row, dtype(i.dtype)) for i, row in zip(self.inputs, self.dims.shapes)], outputs, sizes,
+                str(own)[6:], {name: max(w[name] for w in timed) for name in sizes},
+                [*sizes, *(d.name for d in self.more_dimensions), *(i.name for i in self.inputs), *self.output_names], self.architecture)
+            for file, text in texts.items():
+                with open(os.path.join(folder, file), "w", encoding="utf-8") as opened:
+                    opened.write(text)
+                self.seeds.append(file)
+        except Inexpressible as error:
+            self.not_compiled = str(error)
+        except Exception as error:
+            self.not_compiled = f"reading them failed: {brief(error, 200)}"
 
     def _trace_for_seeds(self):
         """The program as the seeds' tracer sees it, with the dimensions of this import; adopts its names for outputs. Says why not."""
@@ -718,6 +751,8 @@ class Import:
         lines.append(f"Dtypes: {', '.join(self.dtypes)}. Mistakes tried: {self.mistakes_tried}; controls: {len(self.controls)}. "
                      f"An exact run of the smoke check takes {1e3 * self.sizes.middle_seconds:.1f} ms.")
         lines.append(f"Seeds: {', '.join(self.seeds) or 'none'}.")
+        if self.not_compiled:
+            lines.append(f"What torch.compile generates is no seed: {self.not_compiled}.")
         if self.assumed + subject.notes:
             lines += ["Assumed:"] + [f"  - {t}" for t in dict.fromkeys(self.assumed + subject.notes)]
         if self.to_check:
