@@ -217,7 +217,10 @@ def contiguous(shape):
 
 
 def is_contiguous(tensor):
-    return tensor.offset == 0 and all(size == 1 or sympy.expand(own - right) == 0 for size, own, right in
+    def plain(stride):  # a stride is max(1, size) where a size could be 0, which those of a task are not
+        return stride.replace(lambda e: isinstance(e, sympy.Max) and sympy.S.One in e.args,
+                              lambda e: sympy.Max(*[a for a in e.args if a != 1]))
+    return tensor.offset == 0 and all(size == 1 or sympy.expand(plain(own) - right) == 0 for size, own, right in
                                       zip(tensor.shape, tensor.strides, contiguous(tensor.shape)))
 
 

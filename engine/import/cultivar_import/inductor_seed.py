@@ -68,7 +68,7 @@ class _Body(ast.NodeTransformer):
 
     def __init__(self, name, loads, renamed):
         self.name, self.loads, self.renamed = name, loads, renamed  # loads: {pointer: the type to which what it has is converted}
-        self.functions, self.modules = set(), set()
+        self.functions, self.libdevice = set(), False
 
     def visit_Expr(self, node):
         if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "tl.device_assert":
@@ -78,8 +78,7 @@ class _Body(ast.NodeTransformer):
     def visit_Name(self, node):
         if node.id in self.renamed:
             return ast.copy_location(ast.Name(self.renamed[node.id], node.ctx), node)
-        if node.id in ("triton_helpers", "tl_math", "libdevice"):
-            self.modules.add(node.id)
+        self.libdevice = self.libdevice or node.id == "libdevice"
         return node
 
     def visit_arg(self, node):
@@ -87,17 +86,17 @@ class _Body(ast.NodeTransformer):
         return node
 
     def visit_Attribute(self, node):
-        text = ast.unparse(node)
-        if text.startswith(REFUSED):
-            raise Inexpressible(f"the kernel {self.name} uses {text}")
-        if text.startswith("triton_helpers."):
-            called = text.partition(".")[2]
-            if called not in FUNCTIONS:
-                raise Inexpressible(f"the kernel {self.name} uses {text}, in place of which there is nothing yet")
-            self.functions.add(called)
-            return ast.copy_location(ast.Name(called, ast.Load()), node)
-        if text.startswith("tl_math."):
-            return ast.copy_location(ast.parse(f"tl.math.{text.partition('.')[2]}", mode="eval").body, node)
+        module = node.value.id if isinstance(node.value, ast.Name) else None
+        name = f"{module}.{node.attr}"
+        if name.startswith(REFUSED):
+            raise Inexpressible(f"the kernel {self.name} uses {name}")
+        if module == "triton_helpers":
+            if node.attr not in FUNCTIONS:
+                raise Inexpressible(f"the kernel {self.name} uses {name}, in place of which there is nothing yet")
+            self.functions.add(node.attr)
+            return ast.copy_location(ast.Name(node.attr, ast.Load()), node)
+        if module == "tl_math":
+            return ast.copy_location(ast.parse(f"tl.math.{node.attr}", mode="eval").body, node)
         return self.generic_visit(node)
 
     def visit_Call(self, node):
@@ -146,7 +145,7 @@ class Seed:
         self.program = Program(told["code"], told["symbols"], inputs)
         self.requires = list(told["conditions"])
         self.tunables, self.constraints, self.lets, self.aligned, self.launches = [], [], [], [], []
-        self.workspaces, self.functions, self.modules, self.kernels = [], set(), set(), []
+        self.workspaces, self.functions, self.libdevice, self.kernels = [], set(), False, []
         self.names = {}  # memory: name in the manifest
 
     def text(self):
@@ -159,7 +158,7 @@ class Seed:
         if len(head) > MANIFEST_MAX:
             raise Inexpressible(f"the manifest would have {len(head)} bytes")
         parts = [f'"""--- cultivar\n{head}---"""\n{self._origin()}import triton\nimport triton.language as tl\n']
-        if "libdevice" in self.modules:
+        if self.libdevice:
             parts[0] += "from triton.language.extra import libdevice\n"
         for name in self._needed_functions():
             parts.append(f"@triton.jit\n{FUNCTIONS[name]}\n")
@@ -271,7 +270,7 @@ class Seed:
             function.args.args.append(ast.arg("DTYPE", ast.parse("tl.constexpr", mode="eval").body))
         without_unused(function)
         self.functions |= body.functions
-        self.modules |= body.modules
+        self.libdevice = self.libdevice or body.libdevice
         self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
         warps, stages = self._tune(kernel, renamed, suffix)
         self.launches.append([f"  - kernel: {function.name}", f"    grid: [{', '.join(self._grid(launch, renamed, constants))}]",
