@@ -32,9 +32,10 @@ void write_search(const fs::path& folder, const Task& task, const Interpreter& p
   const std::string text = fmt::format(
       "# A search on this machine's cores: `cultivar run search.yaml`. For a GPU: target cuda, workloads "
       "gpu, holdout\n"
-      "# holdout, seeds [cuda_naive].\n"
+      "# holdout, seeds [{}].\n"
       "name: {}\ntask: .\ntarget: cpu\nworkloads: cpu_quick\n{}seeds: [naive]\n"
       "{}evaluation: {{python: {}}}\nbudget: {{wall: 10m}}\n",
+      fs::exists(folder / "seeds/triton_inductor.py") ? "cuda_naive, triton_inductor" : "cuda_naive",
       task.name, task.workloads("cpu_holdout") == nullptr ? "" : "holdout: cpu_holdout\n",
       fs::exists(folder / "contenders/torch_eager.py")
           ? "contenders: [torch_eager]  # runs the file outside of the sandbox\n"
@@ -69,7 +70,8 @@ int import_command(const Arguments& arguments) {
   Options options(
       "import",
       "Makes a task of a PyTorch function, an nn.Module or a KernelBench file: what it computes "
-      "becomes the reference, its shapes the workloads, its graph two naive seeds, and the kernels in Triton that "
+      "becomes the reference, its shapes the workloads, its graph two naive seeds, and the kernels in Triton "
+      "that "
       "torch.compile generates for it another. Says in words "
       "what it assumed, and refuses what cannot be checked. With --inputs the file is a whole model, which "
       "is profiled, and whose regions become the tasks of a campaign. The file runs in a sandbox, a "
@@ -79,8 +81,9 @@ int import_command(const Arguments& arguments) {
   options.option("--out", out, "the folder of the new task, or of the tasks of --kernelbench");
   options.option("--name", name, "the name of the task; by default that of the function or class");
   options.option("--python", python, "an interpreter with PyTorch and numpy");
-  options.option("--arch", architecture,
-                 "of the GPU for which torch.compile generates seeds (none is needed here); none: no such seeds");
+  options.option(
+      "--arch", architecture,
+      "of the GPU for which torch.compile generates seeds (none is needed here); none: no such seeds");
   options.option("--inputs", inputs,
                  "FILE.py:NAME is a whole model (a function without arguments that returns a module, or a "
                  "module); its inputs are drawn by this function of the file, or by FILE.py:NAME of another");

@@ -642,7 +642,7 @@ class Import:
             timed = [self.dims.values(w) for name, _, _, many in self.sets if not name.startswith("cpu") for w in many]
             texts = inductor_seed.seeds_of(
                 self.name, self.out, [(i.name, row, dtype(i.dtype)) for i, row in zip(self.inputs, self.dims.shapes)], outputs, sizes,
-                str(own)[6:], {name: max(w[name] for w in timed) for name in sizes},
+                str(own)[6:], timed,
                 [*sizes, *(d.name for d in self.more_dimensions), *(i.name for i in self.inputs), *self.output_names], self.architecture)
             for file, text in texts.items():
                 with open(os.path.join(folder, file), "w", encoding="utf-8") as opened:

@@ -91,7 +91,7 @@ def pretend(capability, multiprocessors):
 SETTINGS = {
     "fx_graph_cache": False, "compile_threads": 1, "assert_indirect_indexing": False, "max_autotune": False, "shape_padding": False,
     "combo_kernels": False, "benchmark_combo_kernel": False, "memory_planning": False, "size_asserts": False, "alignment_asserts": False,
-    "cpp_wrapper": False, "autotune_local_cache": False, "triton.cooperative_reductions": False, "triton.multi_kernel": 0,
+    "cpp_wrapper": False, "joint_graph_constant_folding": False, "autotune_local_cache": False, "triton.cooperative_reductions": False, "triton.multi_kernel": 0,
     "triton.mix_order_reduction": False, "triton.use_block_ptr": False, "triton.use_tensor_descriptor": False, "triton.cudagraphs": False,
     "triton.autotune_at_compile_time": False, "triton.unique_kernel_names": True,
 }
@@ -156,11 +156,20 @@ def fake_inputs(order, environment, mode):
     return tensors, {name: node.node.expr for name, node in symbols.items()}
 
 
-def conditions(environment, named, most):
+def conditions(environment, symbols, named, most):
     """What sizes must satisfy for the code to be right, in the task format's expressions."""
     import sympy
     from .trace import _needed, _only_of_layout, to_task
     found = []
+    for name, symbol in symbols.items():  # what PyTorch knows to be a number, or another's
+        own = environment.replace(symbol).xreplace(named)
+        size = sympy.Symbol(name, integer=True, positive=True)
+        if own != size:
+            found.append(sympy.Eq(size, own, evaluate=False))
+        bounds = environment.var_to_range.get(symbol)
+        if bounds is not None and name not in most:
+            found += [sympy.Ge(size, bounds.lower)] if bounds.lower.is_Integer and bounds.lower > 2 else []
+            found += [sympy.Le(size, bounds.upper)] if bounds.upper.is_Integer and bounds.upper < MOST_ELEMENTS else []
     for guard in environment.guards:
         e = environment.replace(guard.expr).xreplace(named)
         if e is sympy.true or _only_of_layout(e):  # sizes of 0 and 1 differ in nothing but strides
@@ -170,7 +179,7 @@ def conditions(environment, named, most):
         if isinstance(e, sympy.Le) and e.args[1] == 2**31 - 1:
             e = sympy.Le(e.args[0], MOST_ELEMENTS)
         found.append(e)
-    texts = [to_task(c) for c in _needed(found, list(named.values()))]
+    texts = [to_task(c) for c in _needed(found, [sympy.Symbol(name, integer=True, positive=True) for name in symbols])]
     return texts + [f"{name} <= {bound}" for name, bound in most.items()]
 
 
@@ -234,7 +243,7 @@ def answer(order):
         if isinstance(own, sympy.Symbol) and own not in named:
             named[own] = sympy.Symbol(name, integer=True, positive=True)
             texts[str(own)] = name
-    return {"code": found[0], "symbols": texts, "conditions": conditions(environment, named, order["most"]),
+    return {"code": found[0], "symbols": texts, "conditions": conditions(environment, symbols, named, order["most"]),
             "configurations": configurations(found[0], order["scratch"]), "torch": torch.__version__.split("+")[0],
             "triton": triton.__version__, "multiprocessors": MULTIPROCESSORS[capability]}
 

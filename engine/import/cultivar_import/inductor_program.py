@@ -22,6 +22,7 @@ SILENT = ("args.clear", "assert_size_stride", "assert_alignment", "torch.cuda.se
 class Kernel:
     name: str
     function: ast.FunctionDef
+    helpers: list  # functions beside it that it calls
     signature: dict  # parameter: "*fp32", "i32", "constexpr" ...
     grid: str
     reduces: bool
@@ -72,12 +73,13 @@ class Program:
         maker = ast.unparse(call.func)
         if maker == "async_compile.triton":
             name, text = call.args[0].value, call.args[1].value
-            function = next((n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == name), None)
-            self.kernels[name] = self._kernel(name, function)
+            functions = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
+            self.kernels[name] = self._kernel(name, next((f for f in functions if f.name == name), None),
+                                              [f for f in functions if f.name != name])
         elif maker.startswith("async_compile.") and maker != "async_compile.wait":
             raise Inexpressible(f"it has a kernel by {maker.partition('.')[2]}")
 
-    def _kernel(self, name, function):
+    def _kernel(self, name, function, helpers):
         made = next((d for d in (function.decorator_list if function else []) if isinstance(d, ast.Call)), None)
         given = {k.arg: k.value for k in made.keywords} if made else {}
         if not {"triton_meta", "inductor_meta"} <= set(given):
@@ -90,7 +92,7 @@ class Program:
         if fields.get("grid_type") not in GRIDS:
             raise Inexpressible(f"the kernel {name} has a grid of the kind {fields.get('grid_type')}")
         maker = ast.unparse(made.func)
-        return Kernel(name, function, fields["signature"], fields["grid_type"], "reduction" in maker, "persistent" in maker)
+        return Kernel(name, function, helpers, fields["signature"], fields["grid_type"], "reduction" in maker, "persistent" in maker)
 
     # Sizes
 
@@ -118,6 +120,9 @@ class Program:
 
     def _sizes(self, node):
         return [self.size(e) for e in node.elts]
+
+    def _strides(self, node):
+        return [plain(self.size(e)) for e in node.elts]
 
     # Steps
 
@@ -158,7 +163,7 @@ class Program:
             if called.startswith("empty_strided"):
                 if called not in ("empty_strided_cuda", "empty_strided"):
                     raise Inexpressible("it computes on the cpu, too")
-                shape, strides, dtype = self._sizes(value.args[0]), self._sizes(value.args[1]), ast.unparse(value.args[2]).split(".")[-1]
+                shape, strides, dtype = self._sizes(value.args[0]), self._strides(value.args[1]), ast.unparse(value.args[2]).split(".")[-1]
                 if dtype not in BYTES:
                     raise Inexpressible(f"it has a buffer of {dtype}")
                 self.tensors[name] = Tensor(Memory(name, dtype, extent(shape, strides)), shape, strides, sympy.S.Zero)
@@ -179,7 +184,7 @@ class Program:
             return self.tensors[node.id]
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "reinterpret_tensor":
             base, shape, strides, offset = node.args[:4]
-            return Tensor(self._tensor(base).memory, self._sizes(shape), self._sizes(strides), self.size(offset))
+            return Tensor(self._tensor(base).memory, self._sizes(shape), self._strides(strides), self.size(offset))
         raise Inexpressible(f"it returns or passes {ast.unparse(node)[:80]}")
 
     def _step(self, call):
@@ -217,11 +222,14 @@ def contiguous(shape):
 
 
 def is_contiguous(tensor):
-    def plain(stride):  # a stride is max(1, size) where a size could be 0, which those of a task are not
-        return stride.replace(lambda e: isinstance(e, sympy.Max) and sympy.S.One in e.args,
-                              lambda e: sympy.Max(*[a for a in e.args if a != 1]))
-    return tensor.offset == 0 and all(size == 1 or sympy.expand(plain(own) - right) == 0 for size, own, right in
+    return tensor.offset == 0 and all(size == 1 or sympy.expand(own - right) == 0 for size, own, right in
                                       zip(tensor.shape, tensor.strides, contiguous(tensor.shape)))
+
+
+def plain(stride):
+    """A stride of max(1, size), for a size that could be 0, which none of an output is: the size."""
+    return stride.replace(lambda e: isinstance(e, sympy.Max) and sympy.S.One in e.args,
+                          lambda e: sympy.Max(*[a for a in e.args if a != 1]))
 
 
 def extent(shape, strides):

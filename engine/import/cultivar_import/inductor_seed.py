@@ -14,6 +14,7 @@ import sympy
 
 from .inductor import Inexpressible, generated
 from .inductor_program import BYTES, Memory, Program, is_contiguous
+from .probe import evaluate
 from .trace import to_task
 
 SOURCE_MAX = 1 << 20
@@ -30,6 +31,8 @@ FUNCTIONS = {
     "prod": "def prod(a, dim):\n    return tl.reduce(a, dim, product)",
     "either": "def either(a, b):\n    return a | b",
     "any": "def any(a, dim):\n    return tl.reduce(a, dim, either)",
+    "select_one": "def select_one(a, mask, dim, keep_dims: tl.constexpr = False):\n"
+                  "    return tl.sum(tl.where(mask, a, 0), dim, keep_dims=keep_dims)",
     "promote_to_tensor": "def promote_to_tensor(a):\n    return a + tl.zeros([1], tl.int1)",
     "div_floor_integer": "def div_floor_integer(a, b):\n    quotient = a // b\n"
                          "    return tl.where(((a < 0) != (b < 0)) & (a % b != 0), quotient - 1, quotient)",
@@ -60,7 +63,7 @@ FUNCTIONS = {
         "    of_each = tl.expand_dims(whole, dim)\n    delta = tl.where(of_each == float('-inf'), 0, greatest - of_each)\n"
         "    return whole, tl.sum(sum * tl.exp(delta), dim)",
 }
-REFUSED = ("tl.atomic_", "tl.debug_barrier", "triton_helpers.x_grid_barrier", "tl.inline_asm")
+REFUSED = ("tl.atomic_", "triton_helpers.x_grid_barrier", "tl.inline_asm")
 
 
 class _Body(ast.NodeTransformer):
@@ -134,6 +137,13 @@ def without_unused(function):
         used.visit(function)
         if not used.removed:
             return
+
+
+def unknown_names(function):
+    """What a function reads and nothing defines."""
+    names = [n for n in ast.walk(function) if isinstance(n, ast.Name)]
+    known = {a.arg for a in function.args.args} | {n.id for n in names if isinstance(n.ctx, ast.Store)}
+    return {n.id for n in names} - known - {"triton", "tl", "libdevice", "float", "int", "range", "min", "max"}
 
 
 class Seed:
@@ -241,6 +251,7 @@ class Seed:
         blocks = [a.arg for a in function.args.args if a.annotation is not None]
         suffix = f"_{number}" if many else ""
         renamed = {b: self._fresh(b + suffix) for b in blocks}
+        helpers = {h.name: self._fresh(h.name) for h in kernel.helpers}
         parameters, arguments, loads, first = [], [], {}, []
         for parameter in function.args.args:
             name = parameter.arg
@@ -264,11 +275,17 @@ class Seed:
         function.body = [f for f in first if f.targets[0].id not in assigned] + function.body
         function.args.args = parameters
         constants = {n.target.id: n.value.value for n in function.body if isinstance(n, ast.AnnAssign) and isinstance(n.value, ast.Constant)}
-        body = _Body(kernel.name, loads, renamed)
+        body = _Body(kernel.name, loads, {**renamed, **helpers})
+        for helper in copy.deepcopy(kernel.helpers):
+            helper.name = helpers[helper.name]
+            self.kernels.append(ast.unparse(body.visit(helper)) + "\n")
         function = body.visit(function)
         if "DTYPE" in {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}:
             function.args.args.append(ast.arg("DTYPE", ast.parse("tl.constexpr", mode="eval").body))
         without_unused(function)
+        unknown = unknown_names(function) - {*FUNCTIONS, *helpers.values()}
+        if unknown:
+            raise Inexpressible(f"the kernel {kernel.name} uses {min(unknown)}")
         self.functions |= body.functions
         self.libdevice = self.libdevice or body.libdevice
         self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
@@ -308,7 +325,7 @@ class Seed:
         kind = launch.kernel.grid
         if kind == "Grid2DWithYZOverflow":
             raw = blocks("y")
-            return [blocks("x"), f'"ceil_div({raw}, ceil_div({raw}, 65535))"', f'"ceil_div({raw}, 65535)"']
+            return [f'"{blocks("x")}"', f'"ceil_div({raw}, ceil_div({raw}, 65535))"', f'"ceil_div({raw}, 65535)"']
         axes = "xyz"[:int(kind[4])]
         for axis in axes[1:]:
             self.requires.append(f"{to_task(launch.arguments[f'{axis}numel'])} <= 65535")
@@ -384,9 +401,13 @@ class Seed:
 PERSISTENT_MAX = 1024  # elements of a row that torch.compile keeps in registers
 
 
-def seeds_of(task, folder, inputs, outputs, sizes, own, greatest, taken, architecture):
+def holds(condition, sizes):
+    return bool(evaluate(condition.replace("&&", " and ").replace("||", " or ").replace("^", "**"), sizes))
+
+
+def seeds_of(task, folder, inputs, outputs, sizes, own, timed, taken, architecture):
     """{file: text}: a seed for all sizes, and where rows are so short that torch.compile would keep them in registers if it knew,
-    another for these. sizes: of the example; greatest: of what is timed; the rest as for Seed."""
+    another for these. sizes: of the example; timed: of each workload that a search times; the rest as for Seed."""
     example = ", ".join(f"{name} = {value}" for name, value in sizes.items()) + f" in {own}"
 
     def made(name, most=None):
@@ -395,7 +416,10 @@ def seeds_of(task, folder, inputs, outputs, sizes, own, greatest, taken, archite
 
     whole = made("inductor")
     texts = {"triton_inductor.py": whole.text()}
-    most = {name: 1 << (greatest[name] - 1).bit_length() for name in whole.row_dimensions()}
+    narrow = next((c for c in whole.requires if not all(holds(c, each) for each in timed)), None)
+    if narrow:
+        raise Inexpressible(f"its sizes are fixed: it is right only where {narrow}")
+    most = {name: 1 << (max(each[name] for each in timed) - 1).bit_length() for name in whole.row_dimensions()}
     if most and max(most.values()) <= PERSISTENT_MAX:
         try:
             short = made("inductor_rows", most)
