@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A PyTorch file becomes a task that runs, or is refused with the reason.
-// long: 90 s, engine/import, engine/cli, evaluators/references
+// long: 120 s, engine/import, engine/cli, evaluators/references
 #include <unistd.h>
 
 #include <fmt/format.h>

@@ -9,6 +9,7 @@ wrote.
 """
 
 import contextlib
+import importlib.util
 import json
 import os
 import re
@@ -31,6 +32,8 @@ class Inexpressible(Exception):
 def generated(folder, inputs, sizes, architecture, most=None, seconds=80.0):
     """inputs: [(name, [sizes and names of dimensions], dtype)]; sizes: {dimension: its size in the example}; most: {dimension: the
     greatest size that is asked for}. {"code", "symbols", "conditions", "configurations", "torch", "triton", "multiprocessors"}."""
+    if importlib.util.find_spec("triton") is None:
+        raise Inexpressible("Triton is not installed")
     scratch = tempfile.mkdtemp()
     try:
         order, result = os.path.join(scratch, "order.json"), os.path.join(scratch, "result.json")

@@ -213,9 +213,8 @@ class Seed:
 
     def _of_workload(self, memory):
         """Whether the elements have the workload's dtype, rather than one of their own."""
-        if memory.is_input or memory in self.names and self.names[memory] in [o[0] for o in self.outputs]:
-            floating = memory.dtype in ("float32", "float16", "bfloat16", "float64")
-            return floating
+        if memory.is_input or self.names.get(memory) in [name for name, _ in self.outputs]:
+            return memory.dtype in ("float32", "float16", "bfloat16")
         return memory.dtype == self.own and self.own != "float32"
 
     def _memory(self, memory):
@@ -244,15 +243,34 @@ class Seed:
         return name
 
     def _launch(self, number, launch):
-        kernel, many = launch.kernel, len(self.program.launches) > 1
+        kernel, suffix = launch.kernel, f"_{number}" if len(self.program.launches) > 1 else ""
         function = copy.deepcopy(kernel.function)
         function.decorator_list = [ast.parse("triton.jit", mode="eval").body]
-        function.name = kernel.name if sum(l.kernel is kernel for l in self.program.launches) == 1 else f"{kernel.name}_{number}"
-        blocks = [a.arg for a in function.args.args if a.annotation is not None]
-        suffix = f"_{number}" if many else ""
-        renamed = {b: self._fresh(b + suffix) for b in blocks}
+        if sum(other.kernel is kernel for other in self.program.launches) > 1:
+            function.name += suffix
+        renamed = {a.arg: self._fresh(a.arg + suffix) for a in function.args.args if a.annotation is not None}
         helpers = {h.name: self._fresh(h.name) for h in kernel.helpers}
-        parameters, arguments, loads, first = [], [], {}, []
+        constants = {n.target.id: n.value.value for n in function.body if isinstance(n, ast.AnnAssign) and isinstance(n.value, ast.Constant)}
+        arguments, loads = self._take_arguments(launch, function)
+        body = _Body(kernel.name, loads, {**renamed, **helpers})
+        for helper in copy.deepcopy(kernel.helpers):
+            helper.name = helpers[helper.name]
+            self.kernels.append(ast.unparse(body.visit(helper)) + "\n")
+        function = body.visit(function)
+        without_unused(function)
+        unknown = unknown_names(function) - {*FUNCTIONS, *helpers.values()}
+        if unknown:
+            raise Inexpressible(f"the kernel {kernel.name} uses {min(unknown)}")
+        self.functions |= body.functions
+        self.libdevice = self.libdevice or body.libdevice
+        self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
+        warps, stages = self._tune(kernel, renamed, suffix)
+        self.launches.append([f"  - kernel: {function.name}", f"    grid: [{', '.join(self._grid(launch, renamed, constants))}]",
+                              f"    num_warps: {warps}", f"    num_stages: {stages}", f"    args: [{', '.join(arguments)}]"])
+
+    def _take_arguments(self, launch, function):
+        """Gives a function the parameters that a variant's has: (its arguments in the manifest, conversions of what it loads)."""
+        kernel, parameters, arguments, loads, first = launch.kernel, [], [], {}, []
         for parameter in function.args.args:
             name = parameter.arg
             given = launch.arguments.get(name)
@@ -270,43 +288,24 @@ class Seed:
                 parameters.append(parameter)
                 if not (kernel.reduces and name == "xnumel"):
                     self._align(value)
-        assigned = {t.id for n in function.body for t in (getattr(n, "targets", None) or [getattr(n, "target", None)])
-                    if isinstance(t, ast.Name)}
-        function.body = [f for f in first if f.targets[0].id not in assigned] + function.body
+        if any("DTYPE" in ast.unparse(f) for f in first):
+            parameters.append(ast.arg("DTYPE", ast.parse("tl.constexpr", mode="eval").body))
+        assigned = {n.id for s in function.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         function.args.args = parameters
-        constants = {n.target.id: n.value.value for n in function.body if isinstance(n, ast.AnnAssign) and isinstance(n.value, ast.Constant)}
-        body = _Body(kernel.name, loads, {**renamed, **helpers})
-        for helper in copy.deepcopy(kernel.helpers):
-            helper.name = helpers[helper.name]
-            self.kernels.append(ast.unparse(body.visit(helper)) + "\n")
-        function = body.visit(function)
-        if "DTYPE" in {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}:
-            function.args.args.append(ast.arg("DTYPE", ast.parse("tl.constexpr", mode="eval").body))
-        without_unused(function)
-        unknown = unknown_names(function) - {*FUNCTIONS, *helpers.values()}
-        if unknown:
-            raise Inexpressible(f"the kernel {kernel.name} uses {min(unknown)}")
-        self.functions |= body.functions
-        self.libdevice = self.libdevice or body.libdevice
-        self.kernels.append(ast.unparse(ast.fix_missing_locations(function)) + "\n")
-        warps, stages = self._tune(kernel, renamed, suffix)
-        self.launches.append([f"  - kernel: {function.name}", f"    grid: [{', '.join(self._grid(launch, renamed, constants))}]",
-                              f"    num_warps: {warps}", f"    num_stages: {stages}", f"    args: [{', '.join(arguments)}]"])
+        function.body = [f for f in first if f.targets[0].id not in assigned] + function.body
+        return arguments, loads
 
     def _pointer(self, parameter, memory, kind, loads, first):
-        name = parameter.arg
-        if self._of_workload(memory):
-            if self.own == "float32":  # in other dtypes torch.compile widens what it loads by itself
-                loads[name] = "tl.float32"
-            if not memory.is_input and self._memory(memory) in [w for w, _ in self.workspaces]:
-                parameter.annotation = ast.Constant("*u8")
-                first += ast.parse(f"{name} = {name}.to(tl.pointer_type(DTYPE))").body
+        """The type that a workspace's parameter is declared with, and what is loaded through it is converted to."""
+        name, of_workload = parameter.arg, self._of_workload(memory)
+        if of_workload and self.own == "float32":  # in other dtypes torch.compile widens what it loads by itself
+            loads[name] = "tl.float32"
         elif kind == "*i1":
             loads[name] = "tl.int1"
-            if not memory.is_input and self._memory(memory) in [w for w, _ in self.workspaces]:
-                parameter.annotation = ast.Constant("*u8")
-        elif not memory.is_input and self._memory(memory) in [w for w, _ in self.workspaces]:
-            parameter.annotation = ast.Constant(kind)
+        if self._memory(memory) in [w for w, _ in self.workspaces]:
+            parameter.annotation = ast.Constant("*u8" if of_workload or kind == "*i1" else kind)
+            if of_workload:
+                first += ast.parse(f"{name} = {name}.to(tl.pointer_type(DTYPE))").body
 
     def _align(self, value):
         if value in [a for a, _ in self.aligned] or len(self.aligned) == ALIGNMENTS_MAX or value.isdigit():
