@@ -170,7 +170,7 @@ def conditions(environment, symbols, named, most):
         if own != size:
             found.append(sympy.Eq(size, own, evaluate=False))
         bounds = environment.var_to_range.get(symbol)
-        if bounds is not None and name not in most:
+        if bounds is not None and own == size and name not in most:
             found += [sympy.Ge(size, bounds.lower)] if bounds.lower.is_Integer and bounds.lower > 2 else []
             found += [sympy.Le(size, bounds.upper)] if bounds.upper.is_Integer and bounds.upper < MOST_ELEMENTS else []
     for guard in environment.guards:

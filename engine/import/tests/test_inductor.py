@@ -47,8 +47,9 @@ TYPES = {"f32": ("fp32", torch.float32), "bf16": ("bf16", torch.bfloat16), "f16"
 # name: the body of the reference, the inputs' shapes, the outputs (None: the workload's dtype), the dtype of the example and its sizes
 FUNCTIONS = {
     "softmax": ("torch.softmax(x, -1)", {"x": ["R", "C"]}, {"y": None}, "float32", {"R": 48, "C": 300}),
-    "softmax_bf16": ("torch.softmax(x, -1)", {"x": ["R", "C"]}, {"y": None}, "bfloat16", {"R": 48, "C": 2000}),
     "softmax_many": ("torch.softmax(x, -1)", {"x": ["R", "C"]}, {"y": None}, "float32", {"R": 100000, "C": 2000}),
+    "running_sums": ("torch.cumsum(torch.cumsum(x, -1).T.contiguous(), -1)", {"x": ["R", "C"]}, {"y": None}, "bfloat16", {"R": 48, "C": 300}),
+    "cross_entropy": ("F.cross_entropy(x, i, reduction='none')", {"x": ["R", "C"], "i": ["R"]}, {"y": None}, "float32", {"R": 48, "C": 3000}),
     "rmsnorm": ("x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w", {"x": ["R", "C"], "w": ["C"]}, {"y": None}, "float32",
                 {"R": 48, "C": 3000}),
     "layer_norm": ("F.layer_norm(x, x.shape[-1:], w, b)", {"x": ["R", "C"], "w": ["C"], "b": ["C"]}, {"y": None}, "bfloat16",
@@ -235,7 +236,7 @@ class Seeds(Case):
         tensors = {}
         for name, shape in shapes.items():
             concrete = [values.get(s, s) for s in shape]
-            tensors[name] = torch.randint(0, sizes["R"], concrete) if name == "i" else torch.randn(concrete).to(kind)
+            tensors[name] = torch.randint(0, min(sizes["R"], sizes["C"]), concrete) if name == "i" else torch.randn(concrete).to(kind)
         exact = self.compute(*[t.double() if t.is_floating_point() else t for t in tensors.values()])
         plain = self.compute(*tensors.values())
         exact, plain = ([r] if isinstance(r, torch.Tensor) else list(r) for r in (exact, plain))
@@ -326,8 +327,7 @@ class Forms(Case):
     def test_what_is_no_kernel_in_triton_is_refused_by_its_name(self):
         square, sizes = {"x": ["R", "C"], "w": ["C", "N"]}, {"R": 64, "C": 48, "N": 32}
         self.assertIn("extern_kernels.mm", self.why("F.relu(x @ w)", square, {"y": None}, sizes))
-        self.assertIn("convolution", self.why("F.conv1d(x, w[:1, :1, None].expand(1, x.shape[0], 1))" if False else
-                                              "F.conv2d(x[None, None], w[None, None, :3, :3])", square, {"y": None}, sizes))
+        self.assertIn("convolution", self.why("F.conv2d(x[None, None], w[None, None, :3, :3])", square, {"y": None}, sizes))
         self.assertIn("sort", self.why("torch.sort(x.view(-1), 0)[0]", {"x": ["R", "C"]}, {"y": None}, {"R": 640, "C": 480}))
         self.assertIn("atomic", self.why("torch.zeros_like(x).index_add(0, i, x)", {"x": ["R", "C"], "i": ["R"]}, {"y": None},
                                          {"R": 64, "C": 48}))
@@ -346,7 +346,7 @@ class Forms(Case):
         with open(os.path.join(self.folder, "reference.py"), "w", encoding="utf-8") as file:
             file.write("def compute(x):\n    while True:\n        pass\n")
         with self.assertRaises(Inexpressible) as caught:
-            generated(self.folder, [("x", ["R"], "float32")], {"R": 8}, ARCHITECTURE, seconds=20.0)
+            generated(self.folder, [("x", ["R"], "float32")], {"R": 8}, ARCHITECTURE, seconds=6.0)
         self.assertIn("does not end", str(caught.exception))
 
 
