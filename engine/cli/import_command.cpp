@@ -17,6 +17,7 @@
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/interpreter.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "evaluators/target/traits.hpp"
 #include "evaluators/task/task.hpp"
 
 namespace cultivar {
@@ -31,9 +32,10 @@ void write_search(const fs::path& folder, const Task& task, const Interpreter& p
   const std::string text = fmt::format(
       "# A search on this machine's cores: `cultivar run search.yaml`. For a GPU: target cuda, workloads "
       "gpu, holdout\n"
-      "# holdout, seeds [cuda_naive].\n"
+      "# holdout, seeds [{}].\n"
       "name: {}\ntask: .\ntarget: cpu\nworkloads: cpu_quick\n{}seeds: [naive]\n"
       "{}evaluation: {{python: {}}}\nbudget: {{wall: 10m}}\n",
+      fs::exists(folder / "seeds/triton_inductor.py") ? "cuda_naive, triton_inductor" : "cuda_naive",
       task.name, task.workloads("cpu_holdout") == nullptr ? "" : "holdout: cpu_holdout\n",
       fs::exists(folder / "contenders/torch_eager.py")
           ? "contenders: [torch_eager]  # runs the file outside of the sandbox\n"
@@ -61,14 +63,16 @@ void print_next_steps(const Output& output, const fs::path& folder, const json& 
 
 int import_command(const Arguments& arguments) {
   std::string file, out, name, python = default_python(), checkout, problems = "1-100", budget = "10m";
-  std::string inputs, device = "cpu";
+  std::string inputs, device = "cpu", architecture = "sm_90a";
   int level = 1, threads = 0, regions = 6;
   double memory_factor = 1.0, limit_s = 60.0, least = 0.02;
   bool as_json = false, known = false, no_autotune = false;
   Options options(
       "import",
       "Makes a task of a PyTorch function, an nn.Module or a KernelBench file: what it computes "
-      "becomes the reference, its shapes the workloads, its graph two naive seeds. Says in words "
+      "becomes the reference, its shapes the workloads, its graph two naive seeds, and the kernels in Triton "
+      "that "
+      "torch.compile generates for it another. Says in words "
       "what it assumed, and refuses what cannot be checked. With --inputs the file is a whole model, which "
       "is profiled, and whose regions become the tasks of a campaign. The file runs in a sandbox, a "
       "single task's on the cpu.",
@@ -77,6 +81,9 @@ int import_command(const Arguments& arguments) {
   options.option("--out", out, "the folder of the new task, or of the tasks of --kernelbench");
   options.option("--name", name, "the name of the task; by default that of the function or class");
   options.option("--python", python, "an interpreter with PyTorch and numpy");
+  options.option(
+      "--arch", architecture,
+      "of the GPU for which torch.compile generates seeds (none is needed here); none: no such seeds");
   options.option("--inputs", inputs,
                  "FILE.py:NAME is a whole model (a function without arguments that returns a module, or a "
                  "module); its inputs are drawn by this function of the file, or by FILE.py:NAME of another");
@@ -120,6 +127,10 @@ int import_command(const Arguments& arguments) {
   if (!inputs.empty() && !checkout.empty())
     throw InputError("--inputs is for FILE.py: a problem of KernelBench has its own");
   if (device != "cpu" && device != "cuda") throw InputError(fmt::format("--device {}: cpu or cuda", device));
+  for (const Target target : targets())
+    if (architecture != "none" && target->architectures != nullptr)
+      if (const std::string trouble = target->architectures->trouble(architecture); !trouble.empty())
+        throw InputError("--arch: " + trouble);
   if (!duration_seconds(budget))
     throw InputError(fmt::format("--budget {}: write a duration, such as 90s or 10m", budget));
   fs::create_directories(folder, none);
@@ -156,6 +167,7 @@ int import_command(const Arguments& arguments) {
   if (!name.empty()) add("--name", name);
   add("--memory-factor", fmt::format("{:g}", memory_factor));
   if (checkout.empty()) {
+    if (architecture != "none") add("--arch", architecture);
     call.arguments.push_back(source.string() + within);
   } else {
     add("--kernelbench", source.string());

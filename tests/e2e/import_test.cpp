@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A PyTorch file becomes a task that runs, or is refused with the reason.
-// long: 90 s, engine/import, engine/cli, evaluators/references
+// long: 120 s, engine/import, engine/cli, evaluators/references
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -10,6 +12,7 @@
 #include "support/contains.hpp"
 #include "support/own_task.hpp"
 #include "support/pytorch.hpp"
+#include "support/triton_kernels.hpp"
 
 using namespace cultivar::testing;
 namespace fs = std::filesystem;
@@ -72,6 +75,29 @@ BOOST_AUTO_TEST_CASE(a_module_becomes_a_task_whose_seed_passes) {
   const auto wrong = cultivar_in(folder, {"evaluate", "./swish", "wrong.cpp", "--stop-after", "edge",
                                           "--python", python_with_torch_2(), "--json"});
   BOOST_TEST(facts(wrong)[0]["verdict"] == "rejected", wrong.out);
+}
+
+// Generated and compiled without a GPU.
+BOOST_AUTO_TEST_CASE(kernels_that_torch_compile_generates_become_seeds_that_pass_the_screen,
+                     *cultivar::triton_test::needs_triton()) {
+  const CommandResult made = import(kModule, "swish");
+  BOOST_REQUIRE_MESSAGE(made.exit == 0, made.err);
+  for (const char* seed : {"triton_inductor", "triton_inductor_rows"}) {
+    const auto judged = cultivar_in(
+        folder, {"evaluate", "./swish", fmt::format("swish/seeds/{}.py", seed), "--target", "cuda", "--arch",
+                 "sm_90a", "--stop-after", "screen", "--python", python_with_torch_2(), "--json"});
+    BOOST_TEST(judged.exit == 0, judged.out << judged.err);
+    BOOST_TEST(!contains(facts(judged)[0].dump(), "rejected"), judged.out);
+  }
+  // A product of matrices is a call of a library.
+  const CommandResult product = import(
+      "import torch\n\n\ndef f(x, w):\n    return torch.relu(x @ w)\n\n\n"
+      "def get_inputs():\n    return [torch.randn(64, 96), torch.randn(96, 32)]\n",
+      "product");
+  BOOST_REQUIRE_MESSAGE(product.exit == 0, product.err);
+  BOOST_TEST(contains(product.out, "extern_kernels.mm"), product.out);
+  BOOST_TEST(!fs::exists(folder / "product/seeds/triton_inductor.py"));
+  BOOST_TEST(fs::exists(folder / "product/seeds/cuda_naive.cu"));
 }
 
 // Two experts for each token, of which equal scores make others as right, and weights that follow from them.

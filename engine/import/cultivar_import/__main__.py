@@ -25,6 +25,7 @@ def parser():
     made.add_argument("--json", action="store_true", help="the summary as JSON")
     made.add_argument("--lines", action="store_true", help="for the command that starts this: JSON lines with progress and result")
     made.add_argument("--memory-factor", type=float, default=1.0, help="timed sizes need this share of the example's memory")
+    made.add_argument("--arch", default="", help="of the GPU for which torch.compile generates a seed, such as sm_90a; by default none")
     made.add_argument("--inputs", metavar="NAME|FILE.py[:NAME]", help="the file is a whole model: the function that draws its inputs")
     made.add_argument("--threads", type=int, default=0, help="of a whole model; 0: as many as there are cores")
     made.add_argument("--least", type=float, default=0.02, help="of a whole model: the share of its time that a region must promise")
@@ -134,7 +135,8 @@ def main():
             return 0
         torch.set_num_threads(max(1, min(2, os.cpu_count() or 1)))
         from .importer import Import
-        done = Import(path, name, options.out, options.name, options.memory_factor, say).run()
+        done = Import(path, name, options.out, options.name, options.memory_factor, say,
+                      architecture=options.arch or None).run()
     except Refusal as refusal:
         reason, remedy = refusal.reason, refusal.remedy
     except (MemoryError, RecursionError) as error:
