@@ -24,12 +24,11 @@ json number(double value) {
   return std::isfinite(value) ? json(value) : json();
 }
 
-// "+1.25 %"; what is at least twice as fast, or half as fast, as a ratio: "15.2x".
+// "+1.25 %", "+15.2 %", "+313 %".
 std::string gain_text(double log_ratio) {
-  constexpr double kLarge = 2.0;
   if (!std::isfinite(log_ratio)) return "?";
-  if (std::fabs(log_ratio) >= std::log(kLarge)) return fmt::format("{:.3g}x", std::exp(log_ratio));
-  return fmt::format("{:+.2f} %", 100.0 * std::expm1(log_ratio));
+  const double percent = 100.0 * std::expm1(log_ratio), size = std::fabs(percent);
+  return fmt::format("{:+.{}f} %", percent, size < 10.0 ? 2 : size < 100.0 ? 1 : 0);
 }
 
 using Rejected = std::function<void(const Evaluation&)>;  // tells the rejection of a side
@@ -199,7 +198,7 @@ int compare_command(const Arguments& arguments) {
 
   const Decision& d = report.decision;
   json rows = json::array();
-  Table table({"workload", "A", "B", "speed of A / B", "lower bound", "upper bound"});
+  Table table({"workload", "A", "B", "gain of A", "lower bound", "upper bound"});
   for (std::size_t i = 0; i < d.workloads.size(); ++i) {
     const WorkloadRatio& w = d.workloads[i];
     const double mine = i < report.challenger_seconds.size() ? report.challenger_seconds[i] : NAN;
