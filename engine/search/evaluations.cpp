@@ -254,7 +254,7 @@ void Evaluations::show(Progress& p) {
   if (p.best) p.best_fitness = breeding_.archive().fitness(p.best);
   if (std::exchange(shown_, p.best) != p.best) to_seed_ = ratio_to_seed(recorder_.record(), p.best);
   p.to_seed = to_seed_;
-  p.evaluations_per_hour = rate_.per_hour(recorder_.elapsed());
+  p.evaluations_per_hour = rate_.per_hour();
 }
 
 }  // namespace cultivar

@@ -3,8 +3,6 @@
 
 #include <SQLiteCpp/Database.h>
 
-#include <algorithm>
-
 #include "engine/store/rows.hpp"
 
 namespace cultivar {
@@ -14,12 +12,12 @@ void EvaluationRate::ended(double elapsed_s) {
   if (ends_.size() > kMost + 1) ends_.pop_front();
 }
 
-double EvaluationRate::per_hour(double elapsed_s) const {
+double EvaluationRate::per_hour() const {
   if (ends_.size() < 2) return 0.0;
-  const double now = std::max(elapsed_s, ends_.back());
+  const double last = ends_.back();
   std::size_t from = ends_.size() - 1;
-  while (from > 0 && (ends_[from - 1] >= now - kWindow || ends_.size() - from <= kFewest)) --from;
-  const double seconds = now - ends_[from];
+  while (from > 0 && (ends_[from - 1] >= last - kWindow || ends_.size() - from < kFewest)) --from;
+  const double seconds = last - ends_[from];
   return seconds > 0.0 ? 3600.0 * static_cast<double>(ends_.size() - 1 - from) / seconds : 0.0;
 }
 

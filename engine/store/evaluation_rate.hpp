@@ -10,16 +10,16 @@
 namespace cultivar {
 
 // How it is counted, in words.
-inline constexpr const char* kRateOver = "over the last 15 min or 20 evaluations, after the first";
+inline constexpr const char* kRateOver = "from the first to the last of the newest 20, or of 15 min";
 
-// Counts from the end of an evaluation, so that the time before the first one ended, in which compilers start
-// and the ceilings of the device are measured, is no part of it.
+// Counts between ends of evaluations: the time before the first one ended, in which compilers start and the
+// ceilings of the device are measured, is no part of it, and neither are comparisons after the last one.
 class EvaluationRate {
  public:
   void ended(double elapsed_s);  // an evaluation, at this search time; in order
-  // Of those that ended in the last quarter of an hour, or of the last 20 if those are more; of at most 1000.
-  // 0: not known yet.
-  double per_hour(double elapsed_s) const;
+  // Of those that ended in the quarter of an hour before the last one, or of the newest 20 if those are more;
+  // of at most 1000. 0: not known yet.
+  double per_hour() const;
 
  private:
   static constexpr double kWindow = 900.0;  // seconds

@@ -89,7 +89,7 @@ Summary summary_of(const Record& record) {
     for (const Stage stage : all_stages())
       if (key == tally_of_rejections(stage)) s.rejected[stage] = value;
   });
-  s.evaluations_per_hour = rate_of(record).per_hour(s.elapsed_s);
+  s.evaluations_per_hour = rate_of(record).per_hour();
   s.in_flight = proposed - s.evaluations;
   s.submissions_waiting = static_cast<std::int64_t>(folder.submitted().size());
 

@@ -186,7 +186,7 @@ views.kernels = {
     const sort = name => go({ sort: name, order: asked.sort === name && asked.order === 'down' ? 'up' : 'down', from: '' });
     const cut = page.cut ? h('p', { class: 'faint' }, `This file holds the whole note and configuration of all but ${counted(page.cut, 'kernel')}: the filter finds only words that it holds.`) : null;
     return [form, cut, pages, table('Kernels', [{ name: 'Kernel', sort: 'id' }, 'State', { name: state.unit, n: true, sort: 'fitness' }, { name: 'By', whole: true, sort: 'operator' }, { name: 'Island', n: true, sort: 'island' }, { name: 'After', n: true, sort: 'time' }, 'Parent', { name: 'Stage and reason', text: true, brief: true, sort: 'stage' }, { name: 'Configuration and note', text: true, brief: true }],
-      page.rows.map(row => [kernel(row.id), state_tag(row), row.fitness ? num(row.fitness) : absent, who(row), num(row.island), span(row.elapsed_s), kernel(row.parent), why(row), [setting(row.configuration), row.note ? h('div', { class: 'faint' }, row.note.slice(0, 300)) : null]]),
+      page.rows.map(row => [kernel(row.id), state_tag(row), row.fitness ? num(row.fitness) : absent, who(row), num(row.island), span(row.elapsed_s), kernel(row.parent), why(row), [setting(row.configuration), ' ', row.note ? h('div', { class: 'faint' }, row.note.slice(0, 300)) : null]]),
       { sort: asked.sort, up: asked.order === 'up', onsort: sort, none: 'No kernel fits this filter.' })];
   },
 };
