@@ -145,8 +145,7 @@ std::string judged_text(const Summary& s) {
 }
 
 std::string seed_text(const SeedRatio& seed) {
-  return fmt::format(", {} at {} the first seed", seed.beside ? "confirmed" : "measured",
-                     ratio_of(seed.ratio));
+  return fmt::format(", {} {} first seed", seed.beside ? "confirmed" : "measured", ratio_of(seed.ratio));
 }
 
 std::string rate_text(const Summary& s) {

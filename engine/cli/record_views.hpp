@@ -29,7 +29,7 @@ std::string exactness_table(const Evaluation&, const std::string& indent = "");
 // The words of `status`, `report` and the progress of a search.
 std::string text_of(const Best&);
 std::string text_of(const Outstanding&);
-// ", confirmed at 2.93x the first seed": timed beside it; otherwise "measured at".
+// ", confirmed 2.93x first seed": timed beside it; otherwise "measured".
 std::string seed_text(const SeedRatio&);
 std::string rate_text(const Summary&);
 std::string judged_text(const Summary&);

@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(the_best_so_far_comes_first) {
   p.best = 3, p.best_fitness = 101.5, p.unit = "GFLOPS", p.to_seed = SeedRatio{8.35, false};
   p.evaluations = 16, p.evaluations_per_hour = 954.0, p.evaluation_limit = 40;
   BOOST_TEST(words_of(p) ==
-             "best 101.5 GFLOPS (#3), measured at 8.35x the first seed | 16 evaluated, 954/h | 0 in flight | "
+             "best 101.5 GFLOPS (#3), measured 8.35x first seed | 16 evaluated, 954/h | 0 in flight | "
              "0 s, 16 of 40 evaluations");
 }
 
