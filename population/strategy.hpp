@@ -35,7 +35,7 @@ enum class StrategyKind { islands, lineage, map_elites };
 struct PopulationOptions {
   StrategyKind strategy = StrategyKind::islands;
   // The version of the decision rules. 1: the decisions of records from before strategies; only for islands.
-  int rules = 3;
+  int rules = 11;
   int tournament = 8;    // number of elites drawn for one parent; the fittest is chosen
   double explore = 0.1;  // islands: probability that a parent is any measured individual of its island;
                          // map_elites: that its cell is drawn without a tournament

@@ -98,7 +98,7 @@ int apply_command(const Arguments& arguments) {
                                         .readable = {campaign},
                                         .writable = {package},
                                         .quiet = as_json,
-                                        .card = name_of(suite.tasks.front().config.target) == "cuda"},
+                                        .card = !suite.tasks.front().config.target->on_host},
                                        *interpreter, installation);
   output.facts(told);
   if (told.contains("refused")) {

@@ -24,13 +24,22 @@ json number(double value) {
   return std::isfinite(value) ? json(value) : json();
 }
 
-// "+1.25 %"; what is at least twice as fast, or half as fast, as a ratio: "15.2x".
-std::string gain_text(double log_ratio) {
-  constexpr double kLarge = 2.0;
-  if (!std::isfinite(log_ratio)) return "?";
-  if (std::fabs(log_ratio) >= std::log(kLarge)) return fmt::format("{:.3g}x", std::exp(log_ratio));
-  return fmt::format("{:+.2f} %", 100.0 * std::expm1(log_ratio));
-}
+// Speeds of A over B, all of one comparison in one form: small differences as "+1.25 %"; from 1.1x on, or
+// down, as "3.18x".
+class SpeedWords {
+ public:
+  explicit SpeedWords(double log_ratio)
+      : as_ratios_(std::isfinite(log_ratio) && std::fabs(log_ratio) >= std::log(1.1)) {}
+  bool as_ratios() const { return as_ratios_; }
+  std::string text(double log_ratio) const {
+    if (!std::isfinite(log_ratio)) return "?";
+    return as_ratios_ ? ratio_of(std::exp(log_ratio))
+                      : fmt::format("{:+.2f} %", 100.0 * std::expm1(log_ratio));
+  }
+
+ private:
+  bool as_ratios_;
+};
 
 using Rejected = std::function<void(const Evaluation&)>;  // tells the rejection of a side
 
@@ -198,14 +207,15 @@ int compare_command(const Arguments& arguments) {
   if (interrupted()) return 130;
 
   const Decision& d = report.decision;
+  const SpeedWords speeds(d.log_ratio);
   json rows = json::array();
-  Table table({"workload", "A", "B", "speed of A / B", "lower bound", "upper bound"});
+  Table table({"workload", "A", "B", "A beside B", "lower bound", "upper bound"});
   for (std::size_t i = 0; i < d.workloads.size(); ++i) {
     const WorkloadRatio& w = d.workloads[i];
     const double mine = i < report.challenger_seconds.size() ? report.challenger_seconds[i] : NAN;
     const double other = i < report.incumbent_seconds.size() ? report.incumbent_seconds[i] : NAN;
-    table.row({w.workload, time_of(mine * 1e6), time_of(other * 1e6), gain_text(w.log_ratio),
-               gain_text(w.lower), gain_text(w.upper)});
+    table.row({w.workload, time_of(mine * 1e6), time_of(other * 1e6), speeds.text(w.log_ratio),
+               speeds.text(w.lower), speeds.text(w.upper)});
     rows.push_back({{"name", w.workload},
                     {"a_median_us", number(mine * 1e6)},
                     {"b_median_us", number(other * 1e6)},
@@ -240,7 +250,7 @@ int compare_command(const Arguments& arguments) {
     output.line("A and B are the same kernel with the same configuration.\n");
   if (d.blocks > 0 || d.batches > 0)
     output.line(table.text("  ") +
-                "  Times are medians; the gain and its bounds come from pairs of runs (?: too few pairs).");
+                "  Times are medians; A beside B and its bounds come from pairs of runs (?: too few pairs).");
   if (!exactness.empty()) output.line(exactness_text(exactness));
   for (const std::string& trouble : report.trouble) output.line("error: " + trouble);
   if (!report.trouble.empty()) {
@@ -253,22 +263,30 @@ int compare_command(const Arguments& arguments) {
                   d.blocks == 1 ? "" : "s", duration(d.device_seconds));
   if (d.workloads.size() > 1)
     output.line(fmt::format("Of all workloads A gains least on {}: {}.", least->workload,
-                            gain_text(least->log_ratio)));
-  const bool bounded = std::isfinite(d.lower) || std::isfinite(d.upper);
+                            speeds.text(least->log_ratio)));
+  const bool from = std::isfinite(d.lower), to = std::isfinite(d.upper);
   const std::string range =
-      gain_text(d.log_ratio) +
-      (bounded ? fmt::format(" (between {} and {})", gain_text(d.lower), gain_text(d.upper))
-               : std::string(" (too few pairs for bounds)"));
+      fmt::format("{} ({})", speeds.text(d.log_ratio),
+                  from && to ? fmt::format("between {} and {}", speeds.text(d.lower), speeds.text(d.upper))
+                  : from     ? "at least " + speeds.text(d.lower)
+                  : to       ? "at most " + speeds.text(d.upper)
+                             : std::string("too few pairs for bounds"));
+  // The gate's words are in percent. Ratios with their bounds need none, except for a loss on one workload.
+  const bool refused = d.verdict == Verdict::worse && d.log_ratio > 0.0;
+  const std::string reason =
+      !speeds.as_ratios() ? " " + d.reason + "."
+      : refused ? fmt::format(" No workload may be below {}.", ratio_of(1.0 - gate.max_workload_loss))
+                : "";
   switch (d.verdict) {
     case Verdict::better:
       output.line(fmt::format("A is better than B: {}. {}.", range, figures));
       break;
     case Verdict::worse:
-      output.line(fmt::format("A is not better than B: {}. {}. {}", range, figures, d.reason));
+      output.line(fmt::format("A is not better than B: {}. {}.{}", range, figures, reason));
       break;
     case Verdict::undecided:
-      output.line(fmt::format("Undecided: {}. {}. {}. To allow more time, add --max-seconds {:.0f}", range,
-                              figures, d.reason, std::min(4 * gate.max_device_seconds, 86400.0)));
+      output.line(fmt::format("Undecided: {}. {}.{} To allow more time, add --max-seconds {:.0f}", range,
+                              figures, reason, std::min(4 * gate.max_device_seconds, 86400.0)));
       break;
   }
   return 0;

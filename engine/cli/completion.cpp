@@ -15,6 +15,7 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/contender_argument.hpp"
 #include "engine/cli/installation_paths.hpp"
+#include "engine/cli/model_import.hpp"
 #include "engine/config/duration.hpp"
 #include "engine/store/record.hpp"
 #include "engine/views/run_list.hpp"
@@ -33,13 +34,20 @@ struct Typed {
   std::map<std::string, std::string> values;  // of options and arguments, by name
 };
 
-void add_runs(Candidates& all, const std::string& behind = "") {
+// Of a task, or all.
+void add_runs(Candidates& all, const std::string& behind = "", const std::optional<Task>& task = {}) {
+  const auto fits = [&](const fs::path& run) {
+    if (!task) return true;
+    const auto record = Record::open(run);
+    return record && record->facts().task_name == task->name;
+  };
   std::set<std::string> seen;
   for (const fs::path& base : {fs::path("runs"), find_installation().root / "runs"}) {
     std::error_code none;
     const fs::path from = fs::canonical(base, none);
     for (const fs::path& run : runs_below(base))
-      if (const std::string name = run.lexically_relative(from).string(); seen.insert(name).second)
+      if (const std::string name = run.lexically_relative(from).string();
+          fits(run) && seen.insert(name).second)
         all.words.push_back({name + behind, "run"});
   }
 }
@@ -63,10 +71,11 @@ std::optional<Task> task_of(const Typed& typed) {
 
 void add_kernels(Candidates& all, const Typed& typed) {
   all.files = Files::any;
-  if (const auto task = task_of(typed))
+  const auto task = task_of(typed);
+  if (task)
     for (const std::string& seed : sources_in(task->folder / "seeds"))
       all.words.push_back({fs::path(seed).stem().string(), "seed"});
-  add_runs(all, ":best");
+  add_runs(all, ":best", task);
 }
 
 void add_tasks(Candidates& all) {
@@ -76,6 +85,10 @@ void add_tasks(Candidates& all) {
 
 void add_targets(Candidates& all) {
   for (const Target target : targets()) all.words.push_back({name_of(target), target->device});
+}
+
+void add_model_devices(Candidates& all) {
+  for (const Target target : model_devices()) all.words.push_back({name_of(target), target->device});
 }
 
 void add_workload_sets(Candidates& all, const Typed& typed) {
@@ -161,7 +174,7 @@ const std::map<std::string, Source>& sources() {
                                             add_kernels(all, typed);
                                           }},
                                          {"--target", without_context(add_targets)},
-                                         {"--device", words({"cpu", "cuda"})},
+                                         {"--device", without_context(add_model_devices)},
                                          {"--workloads", add_workload_sets},
                                          {"--workload", add_workloads},
                                          {"--contender", add_contenders},

@@ -63,7 +63,9 @@ void print_next_steps(const Output& output, const fs::path& folder, const json& 
 
 int import_command(const Arguments& arguments) {
   std::string file, out, name, python = default_python(), checkout, problems = "1-100", budget = "10m";
-  std::string inputs, device = "cpu", architecture = "sm_90a";
+  std::vector<std::string> devices;
+  for (const Target target : model_devices()) devices.push_back(name_of(target));
+  std::string inputs, device = devices.front(), architecture = "sm_90a";
   int level = 1, threads = 0, regions = 6;
   double memory_factor = 1.0, limit_s = 60.0, least = 0.02;
   bool as_json = false, known = false, no_autotune = false;
@@ -87,7 +89,8 @@ int import_command(const Arguments& arguments) {
   options.option("--inputs", inputs,
                  "FILE.py:NAME is a whole model (a function without arguments that returns a module, or a "
                  "module); its inputs are drawn by this function of the file, or by FILE.py:NAME of another");
-  options.option("--device", device, "of a whole model and its kernels: cpu or cuda");
+  options.option("--device", device,
+                 fmt::format("of a whole model and its kernels: {}", fmt::join(devices, " or ")));
   options.option("--threads", threads, "of a whole model and its kernels; 0: all cores");
   options.flag("--known", known,
                "of a whole model: only functions of PyTorch that an installed task computes; no new tasks");
@@ -126,7 +129,8 @@ int import_command(const Arguments& arguments) {
     throw InputError(fmt::format("{} exists and is not empty (name a new folder with --out)", out));
   if (!inputs.empty() && !checkout.empty())
     throw InputError("--inputs is for FILE.py: a problem of KernelBench has its own");
-  if (device != "cpu" && device != "cuda") throw InputError(fmt::format("--device {}: cpu or cuda", device));
+  if (std::ranges::find(devices, device) == devices.end())
+    throw InputError(fmt::format("--device {}: {}", device, fmt::join(devices, " or ")));
   for (const Target target : targets())
     if (architecture != "none" && target->architectures != nullptr)
       if (const std::string trouble = target->architectures->trouble(architecture); !trouble.empty())

@@ -121,8 +121,7 @@ LiveView live_view_of(const Progress& p, const BestsSoFar& bests) {
   else
     add("best",
         fmt::format(
-            "{:.4g} {} (#{}{}){}", p.best_fitness, p.unit, p.best,
-            p.ratio_to_seed > 0 ? fmt::format(", {} seed", ratio_of(p.ratio_to_seed)) : "",
+            "{:.4g} {} (#{}){}{}", p.best_fitness, p.unit, p.best, p.to_seed ? seed_text(*p.to_seed) : "",
             p.promoted_s > 0 ? ", " + duration(std::max(0.0, p.elapsed_s - p.promoted_s)) + " ago" : ""));
   add("evaluated",
       joined({fmt::format("{}", p.evaluations),
@@ -179,18 +178,16 @@ LiveView live_view_of(const Summary& s, const BestsSoFar& bests) {
                           s.stop_reason.empty() ? "" : " (" + plain_line(s.stop_reason, 100) + ")");
   std::string best = "none yet";
   if (s.best) {
-    best =
-        fmt::format("{:.4g} {} (#{}{})", s.best->fitness, s.best->unit, s.best->id,
-                    s.best->ratio_to_seed ? fmt::format(", {} seed", ratio_of(*s.best->ratio_to_seed)) : "");
+    best = fmt::format("{:.4g} {} (#{})", s.best->fitness, s.best->unit, s.best->id);
+    if (s.best->ratio_to_seed && *s.best->ratio_to_seed != 1.0)
+      best += seed_text({*s.best->ratio_to_seed, s.best->seed_beside});
     if (!bests.empty()) best += ", " + duration(std::max(0.0, s.elapsed_s - bests.back().first)) + " ago";
     for (const auto& [name, ratio] : s.best->ratios) best += fmt::format(", {} {}", ratio_of(ratio), name);
   }
   add("best", best);
   add("evaluated",
       joined({fmt::format("{}", s.evaluations),
-              s.elapsed_s > 0
-                  ? fmt::format("{:.0f}/h", 3600.0 * static_cast<double>(s.evaluations) / s.elapsed_s)
-                  : "",
+              s.evaluations_per_hour > 0 ? fmt::format("{:.0f}/h", s.evaluations_per_hour) : "",
               fmt::format("{} measured", s.measured), s.rejected.empty() ? "" : rejected_text(s.rejected)}));
   if (s.started_at) add("began", times_of(s).front().second);
   const std::string now =

@@ -167,10 +167,18 @@ std::string campaign_text(const ModelImport& model, const json& profile,
 
 }  // namespace
 
+std::vector<Target> model_devices() {
+  std::vector<Target> devices;
+  for (const Target target : targets())
+    if (target->exporter) devices.push_back(target);
+  return devices;
+}
+
 int import_model(const ModelImport& model) {
   const Output output(model.as_json);
   if (!model.as_json) notify("starting {}, which takes PyTorch some seconds\n", model.python);
-  if (model.device == "cuda" && !Sandbox().usable())
+  const bool card = !target_named(model.device)->on_host;
+  if (card && !Sandbox().usable())
     notify("Warning: without bubblewrap the model's files run unconfined on a GPU ({})\n",
            Sandbox().obstacle());
   const InstallationPaths installation = find_installation();
@@ -184,7 +192,7 @@ int import_model(const ModelImport& model) {
       .readable = {model.source.parent_path(), installation_of(installation).tasks},
       .writable = {model.folder},
       .quiet = model.as_json,
-      .card = model.device == "cuda"};
+      .card = card};
   if (!model.autotune) call.arguments.emplace_back("--no-autotune");
   if (model.known) call.arguments.emplace_back("--known");
   std::string inputs = model.inputs;

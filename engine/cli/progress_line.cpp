@@ -58,13 +58,13 @@ std::vector<ProgressField> fields_of(const Progress& p) {
   // Ranks: 0 what a person looks for first; 1 what goes on now; 2 and more: how it went so far.
   std::vector<ProgressField> fields;
   const auto add = [&](int rank, std::string text) { fields.push_back({std::move(text), rank}); };
-  const std::string best = fmt::format("best {:.4g} {} (#{}", p.best_fitness, p.unit, p.best);
+  const std::string best = fmt::format("best {:.4g} {} (#{})", p.best_fitness, p.unit, p.best);
   if (p.best == 0)
     add(0, p.measured ? "no kernel confirmed yet" : "no kernel measured yet");
-  else if (p.ratio_to_seed > 0)
-    fields.push_back({fmt::format("{}, {} seed)", best, ratio_of(p.ratio_to_seed)), 0, best + ")"});
+  else if (p.to_seed)
+    fields.push_back({best + seed_text(*p.to_seed), 0, best});
   else
-    add(0, best + ")");
+    add(0, best);
   add(3, fmt::format("{} evaluated", p.evaluations) +
              (p.evaluations_per_hour > 0 ? fmt::format(", {:.0f}/h", p.evaluations_per_hour) : ""));
   if (!p.rejected.empty()) add(6, rejected_text(p.rejected));

@@ -20,8 +20,8 @@ struct ProgressField {
   std::string brief = {};  // what replaces the text where room is short; empty: nothing
 };
 std::vector<ProgressField> fields_of(const Progress&);
-// "best 12.4 GFLOPS (#7, 8.2x seed) | 16 evaluated, 310/h | rejected 3 (compile 2, smoke 1) ...", of at most
-// `width` characters.
+// "best 12.4 GFLOPS (#7), confirmed 8.20x first seed | 16 evaluated, 310/h | rejected 3 (compile 2,
+// smoke 1) ...", of at most `width` characters.
 std::string line_of(std::vector<ProgressField>, std::size_t width = std::string::npos);
 std::string words_of(const Progress&);  // the whole line
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "engine/cli/trouble.hpp"
+#include "engine/store/evaluation_rate.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/plain_text.hpp"
 
@@ -143,6 +144,14 @@ std::string judged_text(const Summary& s) {
                                       : fmt::format("; {} pending until the search is resumed", s.in_flight));
 }
 
+std::string seed_text(const SeedRatio& seed) {
+  return fmt::format(", {} {} first seed", seed.beside ? "confirmed" : "measured", ratio_of(seed.ratio));
+}
+
+std::string rate_text(const Summary& s) {
+  return fmt::format("{:.3g} evaluations per hour, {}", s.evaluations_per_hour, kRateOver);
+}
+
 std::string rejected_text(const std::map<Stage, std::int64_t>& rejected) {
   std::int64_t all = 0;
   std::string stages;
@@ -191,6 +200,7 @@ void print_summary(const Summary& s, const Output& output) {
   if (s.outstanding) output.line("  next        " + text_of(*s.outstanding));
   for (const auto& [what, when] : times_of(s)) output.line(fmt::format("  {:<11} {}", what, when));
   output.line("  evaluated   " + judged_text(s));
+  if (s.evaluations_per_hour > 0.0) output.line("  rate        " + rate_text(s));
   if (!s.step.empty()) output.line("  step        " + plain_line(s.step, 300));
   if (s.ending) output.line("  state       " + ending_text(s.ending->why, s.ending->left_s));
   if (s.waiting)

@@ -29,6 +29,9 @@ std::string exactness_table(const Evaluation&, const std::string& indent = "");
 // The words of `status`, `report` and the progress of a search.
 std::string text_of(const Best&);
 std::string text_of(const Outstanding&);
+// ", confirmed 2.93x first seed": timed beside it; otherwise "measured".
+std::string seed_text(const SeedRatio&);
+std::string rate_text(const Summary&);
 std::string judged_text(const Summary&);
 std::string rejected_text(const std::map<Stage, std::int64_t>&);    // "80 rejected (compile 50, smoke 30)"
 std::string ending_text(const std::string& why, double left_s);     // of a search that ends

@@ -45,6 +45,7 @@ std::string in_short(const RunReport& run_report, const Record& record, const Ru
   if (s.outstanding) table.row({"next", text_of(*s.outstanding)});
   for (const auto& [what, when] : times_of(s)) table.row({what, when.substr(0, when.rfind(','))});
   table.row({"evaluated", judged_text(s)});
+  if (s.evaluations_per_hour > 0.0) table.row({"rate", rate_text(s)});
   table.row({"gate", fmt::format("duels: {}, promotions: {}", s.duels, s.promotions)});
   table.row({"search time", fmt::format("{} in {} session{}", duration(s.elapsed_s), run_report.sessions,
                                         run_report.sessions == 1 ? "" : "s")});
@@ -80,7 +81,7 @@ std::string steps_text(const RunReport& run_report, const Record& record, const 
 }
 
 std::string yields_text(const RunReport& run_report, const std::string& unit) {
-  MarkdownTable table({"operator", "model", "proposed", "measured", "rejected", "challenges", "promoted",
+  MarkdownTable table({"operator", "model", "proposed", "measured", "rejected", "challengers", "promoted",
                        "best " + unit, "worker time", "calls", "tokens", "USD"});
   const auto number = [](std::int64_t n) { return fmt::format("{}", n); };
   for (const auto& [who, y] : run_report.yields)
@@ -160,7 +161,7 @@ std::string page(const RunReport& run_report, const Record& record, const RunFac
             lineage_text(record.paced_lineage(best), facts.unit_of_fitness);
   }
   if (!run_report.unconfirmed.empty())
-    text += "\n## Won the duel but failed confirmation\n\n" + reasons_text(run_report.unconfirmed);
+    text += "\n## Failed their confirmation\n\n" + reasons_text(run_report.unconfirmed);
   if (!run_report.rejections.empty()) text += "\n## Rejected\n\n" + reasons_text(run_report.rejections);
   text += std::string("\n") + mark + ".";
   if (run_report.paced)

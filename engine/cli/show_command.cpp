@@ -111,7 +111,7 @@ std::string step_text(ChatRequest request, const std::optional<ChatRequest>& bef
   return same + plain_prompt(request);
 }
 
-// "sent at 2026-11-30 16:02:11 CET, answered after 3 min 10 s".
+// "sent at 2026-11-30 16:02:11 UTC+1, answered after 3 min 10 s".
 std::string times_of(const ExchangeRow& row) {
   std::string text = "sent at " + local_time(row.sent_at);
   if (row.state != ExchangeRow::State::sent && row.over_at > row.sent_at)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -47,6 +49,9 @@ int status_command(const Arguments& arguments) {
       must(Record::open(find_run(find_installation(), run)));  // the summary says what is lost
   const bool redraw = watch && !as_json && redraws(stdout);
   bool begun = false;
+  // A busy machine may keep a reader waiting for long, and nothing is left to be done.
+  std::optional<WhenInterrupted> leaving;
+  if (watch) leaving.emplace([] { std::_Exit(0); });
   for (;;) {
     const Summary summary = summary_of(record);
     output.facts(summary);
@@ -56,10 +61,7 @@ int status_command(const Arguments& arguments) {
       print_summary(summary, output);
     std::fflush(stdout);
     if (!watch || !summary.alive()) return 0;
-    for (int i = 0; i < 20; ++i) {
-      if (interrupted()) return 0;
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    }
+    std::this_thread::sleep_for(std::chrono::seconds(2));
   }
 }
 

@@ -80,7 +80,7 @@ struct CheckpointConfig {
   int keep = 3;
 };
 
-inline constexpr int kNewestRules = 10;
+inline constexpr int kNewestRules = 11;
 
 struct Config {
   std::string name;

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <ctime>
 
 namespace cultivar {
@@ -73,7 +74,11 @@ std::string local_time(double at) {
   std::tm local{};
   if (!std::isfinite(at) || ::localtime_r(&whole, &local) == nullptr) return "unknown";
   char text[64];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S %Z", &local)};
+  const std::string moment(text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &local));
+  const long ahead = local.tm_gmtoff / 60, minutes = std::labs(ahead) % 60;
+  if (ahead == 0) return moment;
+  return fmt::format("{}{}{}{}", moment, ahead > 0 ? '+' : '-', std::labs(ahead) / 60,
+                     minutes == 0 ? "" : fmt::format(":{:02}", minutes));
 }
 
 std::string local_minute(double at) {

@@ -18,7 +18,7 @@ std::string duration_text(double seconds);  // as a configuration takes it: "1h3
 
 // For people, everywhere: "9.5 s", "42 s", "3 min 10 s", "2 h 5 min", "3 d".
 std::string duration(double seconds);
-// Of seconds since 1970, in this machine's time zone: "2026-11-30 14:05:10 CET".
+// Of seconds since 1970, in this machine's time zone: "2026-11-30 14:05:10 UTC+1".
 std::string local_time(double at);
 std::string local_minute(double at);  // "2026-11-30 14:05"
 

@@ -54,7 +54,7 @@ void Announcements::tell(Occasion occasion, double elapsed_s, const std::string&
     body["best"] = {{"individual", p.best},
                     {"fitness", p.best_fitness},
                     {"unit", p.unit},
-                    {"ratio_to_seed", p.ratio_to_seed}};
+                    {"ratio_to_seed", p.to_seed ? p.to_seed->ratio : 0.0}};
   notifier_.tell(occasion, body);
 }
 
@@ -170,9 +170,9 @@ void Announcements::write_metrics(const std::string& state) {
   add("best_individual", "The number of the best kernel; 0: none yet.", gauge, static_cast<double>(p.best));
   if (p.best != 0) {
     add("best_fitness", "The fitness of the best kernel.", gauge, p.best_fitness, {{"unit", p.unit}});
-    if (p.ratio_to_seed > 0.0)
-      add("best_ratio_to_seed", "The fitness of the best kernel over that of the first seed.", gauge,
-          p.ratio_to_seed);
+    if (p.to_seed)
+      add("best_ratio_to_seed", "The speed of the best kernel over that of the first seed.", gauge,
+          p.to_seed->ratio);
   }
   if (p.questions) {
     add("open_questions", "Open questions to language models.", gauge, p.questions->open);
@@ -205,7 +205,8 @@ void Announcements::show(const Summary& summary) {
     last_.best = summary.best->id;
     last_.best_fitness = summary.best->fitness;
     last_.unit = summary.best->unit;
-    last_.ratio_to_seed = summary.best->ratio_to_seed.value_or(0.0);
+    if (const auto ratio = summary.best->ratio_to_seed)
+      last_.to_seed = SeedRatio{*ratio, summary.best->seed_beside};
   }
 }
 

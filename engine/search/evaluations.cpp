@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "engine/config/sampling.hpp"
 #include "engine/search/descriptors.hpp"
 #include "engine/store/summary.hpp"
@@ -18,10 +20,10 @@ Evaluations::Evaluations(const Config& config, Recorder& recorder, Breeding& bre
       sources_(sources),
       pipeline_(pipeline),
       second_tries_(second_tries),
-      faults_(faults) {
+      faults_(faults),
+      rate_(rate_of(recorder.record())) {
   const Record& record = recorder.record();
   const Summary so_far = summary_of(record);
-  judged_before_ = so_far.evaluations;
   measured_ = so_far.measured;
   rejected_ = so_far.rejected;
   if (const auto seed = record.first_seed()) first_seed_ = *seed;
@@ -169,6 +171,7 @@ void Evaluations::judge(IndividualId id, const Evaluation& evaluation, const std
       if (result.workload == workload.name) individual.workload_values.push_back(result.value);
 
   const std::map<std::string, double> descriptors = descriptors_of(id, evaluation);
+  rate_.ended(recorder_.elapsed());
   const auto migrations = breeding_.judge(id, findings_of(individual, evaluation, descriptors));
   if (individual.measured) {
     ++measured_;
@@ -247,18 +250,16 @@ std::string Evaluations::why_no_seed() const {
            : "");
 }
 
-void Evaluations::show(Progress& p) const {
+void Evaluations::show(Progress& p) {
   p.evaluations = breeding_.judged();
   p.measured = measured_;
   p.rejected = rejected_;
   p.unit = unit_;
   p.best = breeding_.incumbent();
   if (p.best) p.best_fitness = breeding_.archive().fitness(p.best);
-  if (p.best && first_seed_ != 0 && breeding_.archive().fitness(first_seed_) > 0)
-    p.ratio_to_seed = p.best_fitness / breeding_.archive().fitness(first_seed_);
-  const auto judged_here = static_cast<double>(p.evaluations - judged_before_);
-  if (const double session = recorder_.session(); session > 1.0)
-    p.evaluations_per_hour = judged_here / session * 3600.0;
+  if (std::exchange(shown_, p.best) != p.best) to_seed_ = ratio_to_seed(recorder_.record(), p.best);
+  p.to_seed = to_seed_;
+  p.evaluations_per_hour = rate_.per_hour();
 }
 
 }  // namespace cultivar

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "engine/breeding/breeding.hpp"
@@ -12,6 +13,7 @@
 #include "engine/search/pipeline.hpp"
 #include "engine/search/recorder.hpp"
 #include "engine/search/second_tries.hpp"
+#include "engine/store/evaluation_rate.hpp"
 
 namespace cultivar {
 
@@ -53,7 +55,7 @@ class Evaluations {
   void returned(const JobPtr&, Canary&);
 
   std::string why_no_seed() const;  // why no seed is usable
-  void show(Progress&) const;
+  void show(Progress&);
 
  private:
   void reevaluate(IndividualId);
@@ -74,10 +76,13 @@ class Evaluations {
 
   std::deque<IndividualId> pending_;
   int in_flight_ = 0;  // jobs
-  std::int64_t judged_before_, measured_;
+  EvaluationRate rate_;
+  std::int64_t measured_;
   std::map<Stage, std::int64_t> rejected_;
   std::string unit_;
-  IndividualId first_seed_ = 0;  // the first measured one
+  IndividualId first_seed_ = 0;            // the first measured one
+  IndividualId shown_ = 0;                 // the best at the last show()
+  std::optional<SeedRatio> to_seed_ = {};  // of that
 };
 
 }  // namespace cultivar

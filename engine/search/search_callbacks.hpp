@@ -65,8 +65,8 @@ struct Progress {
   IndividualId best = 0;
   double best_fitness = 0.0;
   std::string unit;
-  double ratio_to_seed = 0.0;         // 0: unknown
-  double evaluations_per_hour = 0.0;  // of this session
+  std::optional<SeedRatio> to_seed;   // of the best; nullopt: it is the first seed, or none is known
+  double evaluations_per_hour = 0.0;  // EvaluationRate; 0: not known yet
   double wall_limit_s = 0.0;          // 0: none
   std::int64_t evaluation_limit = 0;  // 0: none
   double device_s = 0.0;              // device time over all sessions

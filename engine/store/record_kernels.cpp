@@ -184,8 +184,9 @@ Expected<Outlook> outlook_in(const Record& record, const std::string& name, bool
     return say(true, fmt::format("it is rejected at {}: {}", row.stage, row.reason));
   const std::string fitness = fmt::format("measured at {:.5g}", row.individual.fitness);
   if (promoted_in(record).contains(id)) return say(true, "it became the best, " + fitness);
-  if (record.outstanding() == id) return say(false, fitness + "; it won its duel and is being confirmed");
   const std::vector<DuelRow> duels = record.duels(id);
+  if (record.outstanding() == id)
+    return say(false, fitness + (duels.empty() ? "; it" : "; it won its duel and") + " is being confirmed");
   if (!duels.empty()) {
     const DuelRow& last = duels.back();
     const std::string words =

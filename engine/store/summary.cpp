@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/store/evaluation_rate.hpp"
 #include "engine/store/exchanges.hpp"
 #include "engine/store/heartbeat.hpp"
 #include "engine/store/kernel_lines.hpp"
@@ -88,6 +89,7 @@ Summary summary_of(const Record& record) {
     for (const Stage stage : all_stages())
       if (key == tally_of_rejections(stage)) s.rejected[stage] = value;
   });
+  s.evaluations_per_hour = rate_of(record).per_hour();
   s.in_flight = proposed - s.evaluations;
   s.submissions_waiting = static_cast<std::int64_t>(folder.submitted().size());
 
@@ -166,19 +168,20 @@ Summary summary_of(const Record& record) {
     s.best = std::move(b);
   }
   if (const auto id = record.outstanding())
-    s.outstanding =
-        Outstanding{*id, Standings(record).fitness(existing(*id, record.count())), meta(db, "unit")};
+    s.outstanding = Outstanding{*id, Standings(record).fitness(existing(*id, record.count())),
+                                meta(db, "unit"), !record.duels(*id).empty()};
   return s;
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, id, fitness, measured, gain, unit, ratio_to_seed, seed_beside,
                                    ratios, found_at)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit, by_duel)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
 CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, stop, lost, elapsed_s, started_at,
-                   ended_at, evaluations, measured, in_flight, submissions_waiting, duels, promotions, best,
-                   outstanding, budget, questions, supervisor, plan, gate_advice, undelivered, tools, devices,
-                   process, heartbeat_age_s, challengers, waiting, ending, duel, step, workers)
+                   ended_at, evaluations, evaluations_per_hour, measured, in_flight, submissions_waiting,
+                   duels, promotions, best, outstanding, budget, questions, supervisor, plan, gate_advice,
+                   undelivered, tools, devices, process, heartbeat_age_s, challengers, waiting, ending, duel,
+                   step, workers)
 
 void to_json(json& j, const Summary& s) {
   write_fields(j, s);

@@ -35,11 +35,12 @@ struct SeedRatio {
 // nullopt: it is that seed, or there is none.
 std::optional<SeedRatio> ratio_to_seed(const Record&, IndividualId);
 
-// Won its comparison, or is the first candidate: becomes the best when it is confirmed.
+// Won its duel, or is the first candidate: becomes the best when it is confirmed.
 struct Outstanding {
   IndividualId id = 0;
   double fitness = 0.0;
   std::string unit;
+  bool by_duel = false;  // it won one
 };
 
 // For a usable worker.
@@ -83,6 +84,7 @@ struct Summary {
   double elapsed_s = 0.0;
   // In seconds since 1970: when its first session began, and when its last one ended (not while it runs).
   std::optional<double> started_at, ended_at;
+  double evaluations_per_hour = 0.0;  // kRateOver; 0: not known yet
   std::int64_t evaluations = 0, measured = 0, in_flight = 0, duels = 0, promotions = 0;
   std::map<Stage, std::int64_t> rejected;
   std::int64_t submissions_waiting = 0;  // in the inbox

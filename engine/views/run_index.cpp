@@ -101,9 +101,6 @@ void RunIndex::take(const DecisionRow& decision) {
       kernel->pace = pace_;
       changed_.insert(kernel->id);
       break;
-    case DecisionKind::challenge:
-      if (kernel) kernel->challenged = true;
-      break;
     case DecisionKind::promote:
       promotions_.push_back(
           {decision.individual, static_cast<std::int64_t>(judged_.size()), decision.elapsed_s, 0.0});
@@ -111,6 +108,9 @@ void RunIndex::take(const DecisionRow& decision) {
       changed_.insert(decision.individual);
       break;
     case DecisionKind::duel:
+      if (kernel) kernel->challenged = true;
+      changed_.insert(decision.individual);
+      break;
     case DecisionKind::confirm:
     case DecisionKind::expel:
       changed_.insert(decision.individual);
@@ -120,7 +120,7 @@ void RunIndex::take(const DecisionRow& decision) {
   }
 }
 
-// Why those that won their duel did not become the best, and when others did.
+// Why those that failed their confirmation did, and when others became the best.
 void RunIndex::explain(const Record& record) {
   for (const IndividualId id : changed_) {
     const auto found = std::ranges::lower_bound(kernels_, id, {}, &KernelFacts::id);

@@ -22,10 +22,10 @@ struct KernelFacts {
   std::uint32_t op = 0, model = 0, stage = 0, reason = 0;
   int island = 0;
   IndividualState state = IndividualState::proposed;
-  bool expelled = false, challenged = false, promoted = false;
-  double measured = 0.0;  // its fitness as measured
-  double pace = 1.0;      // of the device at that time
-  double fitness = 0.0;   // as in Standings; 0: not measured
+  bool expelled = false, challenged = false, promoted = false;  // challenged: had a duel
+  double measured = 0.0;                                        // its fitness as measured
+  double pace = 1.0;                                            // of the device at that time
+  double fitness = 0.0;                                         // as in Standings; 0: not measured
   double usd = 0.0;
   std::int64_t tokens = 0, question = 0;  // question: to a language model, from which it comes; 0: none
   double elapsed_s = -1.0;                // of search time, when it was judged; negative: not yet

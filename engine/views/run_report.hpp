@@ -46,7 +46,7 @@ struct RunReport {
   std::map<std::pair<std::string, std::string>, Yield> yields;        // by operator and model
   using Reasons = std::vector<std::pair<std::string, std::int64_t>>;  // "stage: reason", most frequent first
   Reasons rejections;
-  Reasons unconfirmed;                       // kernels that won their duel but failed confirmation
+  Reasons unconfirmed;                       // kernels that failed their confirmation
   std::map<std::string, double> contenders;  // the fitness of each contender, timed together with the best
   double device_s = 0.0;                     // checks and measurements, summed over all workers
   std::vector<InterventionRow> interventions;

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "engine/store/evaluation_rate.hpp"
 #include "engine/store/interventions.hpp"
 #include "engine/store/momentary.hpp"
 #include "engine/store/standings.hpp"
@@ -25,19 +26,6 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kNote = 400;  // bytes of a note in lists
-
-// Per hour, over the last quarter of an hour of search time or, if that holds fewer than 20, over the
-// last 20.
-double rate_of(const RunIndex& index, double elapsed_s) {
-  const auto& judged = index.judged();
-  if (judged.size() < 2) return 0.0;
-  constexpr double kWindow = 900.0;
-  constexpr std::size_t kLeast = 20;
-  std::size_t from = judged.size() - 1;
-  while (from > 0 && (judged[from].elapsed_s > elapsed_s - kWindow || judged.size() - from < kLeast)) --from;
-  const double seconds = std::max(elapsed_s, judged.back().elapsed_s) - judged[from].elapsed_s;
-  return seconds > 0.0 ? 3600.0 * static_cast<double>(judged.size() - from) / seconds : 0.0;
-}
 
 // Until this budget is spent, at the present rate; negative: no limit, or not known.
 double seconds_left(const std::string& kind, const BudgetUse& use, double elapsed_s, double per_hour) {
@@ -121,7 +109,6 @@ json state_view(const Record& record, const RunIndex& index) {
     row["note"] = plain_line(kernel_texts(record, {k->id}, kNote).front().note, kNote);
     promotions.push_back(row);
   }
-  const double rate = rate_of(index, summary.elapsed_s);
   json view{{"summary", summary},
             {"created_at", facts.created_at},
             {"last_step_at", last_step_at(record)},
@@ -129,7 +116,7 @@ json state_view(const Record& record, const RunIndex& index) {
             {"unit", facts.unit_of_fitness},
             {"promotions", promotions},
             {"contenders", contender_lines(summary)},
-            {"per_hour", rate},
+            {"rate_over", kRateOver},
             {"sessions", index.sessions()},
             {"paced", index.paced()}};
   view["best_age_s"] =
@@ -284,7 +271,7 @@ json operators_view(const Record& record, const RunIndex& index) {
                     {"proposed", y.proposed},
                     {"measured", y.measured},
                     {"rejected", y.rejected},
-                    {"challenges", y.challengers},
+                    {"challengers", y.challengers},
                     {"promoted", y.promoted},
                     {"best", y.best},
                     {"gain", y.gain},
@@ -348,17 +335,20 @@ json devices_view(const Record& record, const RunIndex& index) {
 
 json budgets_view(const Record& record, const RunIndex& index) {
   const Summary summary = summary_of(record);
-  const double rate = rate_of(index, summary.elapsed_s);
   json rows = json::array();
   for (auto [kind, use] : summary.budget) {
     if (kind == "device_hours") use.used = device_time(summary, index) / 3600.0;
-    const double left = seconds_left(kind, use, summary.elapsed_s, rate);
+    const double left = seconds_left(kind, use, summary.elapsed_s, summary.evaluations_per_hour);
     rows.push_back({{"kind", kind},
                     {"used", use.used},
                     {"limit", use.limit ? json(*use.limit) : json()},
                     {"seconds_left", left >= 0.0 ? json(left) : json()}});
   }
-  return {{"rows", rows}, {"alive", summary.alive()}, {"per_hour", rate}, {"elapsed_s", summary.elapsed_s}};
+  return {{"rows", rows},
+          {"alive", summary.alive()},
+          {"per_hour", summary.evaluations_per_hour},
+          {"rate_over", kRateOver},
+          {"elapsed_s", summary.elapsed_s}};
 }
 
 json interventions_view(const Record& record) {

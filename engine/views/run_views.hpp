@@ -16,7 +16,7 @@ namespace cultivar {
 nlohmann::json row_facts(const RunIndex&, const KernelFacts&);
 
 // The summary of `status --json`, the promotions with their bounds, the age of the best, the contenders'
-// lines, the rate; when the search began and when it last recorded anything.
+// lines; when the search began and when it last recorded anything.
 nlohmann::json state_view(const Record&, const RunIndex&);
 // Every judged individual, those that would overlap in a picture of 300 by 160 merged; the best so far; the
 // line to the best. `by_count`: over the number of evaluations, otherwise over search time.

@@ -100,13 +100,30 @@ void Islands::settle(IndividualId id, const Findings& findings, const Archive& a
   for (Island& island : islands_) settle(island, elite);
 }
 
+void Islands::give_place(Island& island, std::vector<Elite>::iterator place) {
+  const Elite before = *place;
+  island.elites.erase(place);
+  const std::vector<Elite>& settings = tunings_.of(before.source);
+  if (settings.empty()) return;
+  Elite next = settings.front();
+  next.immigrant = before.immigrant;
+  admit(island, next);
+}
+
 void Islands::revalue(IndividualId id, double fitness) {
   tunings_.revalue(id, fitness);
-  for (Island& island : islands_)
+  const std::string source = options_.rules >= 11 ? tunings_.source_of(id) : std::string();
+  for (Island& island : islands_) {
     if (const auto found = std::ranges::find(island.elites, id, &Elite::id); found != island.elites.end()) {
       found->fitness = fitness;
       std::ranges::sort(island.elites, fitter);
     }
+    if (source.empty()) continue;
+    const IndividualId best = tunings_.of(source).front().id;
+    const auto place = std::ranges::find(island.elites, source, &Elite::source);
+    if (place != island.elites.end() && place->id != best && (place->id == id || best == id))
+      give_place(island, place);
+  }
 }
 
 void Islands::expel(IndividualId id) {
@@ -118,14 +135,7 @@ void Islands::expel(IndividualId id) {
     const bool member = std::erase(island.members, id) > 0;
     if (member && !others.empty()) island.members.push_back(others.front().id);
     if (member && others.empty()) island.sources.erase(source);  // its next setting is a member again
-    if (place == island.elites.end()) continue;
-    const bool immigrant = place->immigrant;
-    island.elites.erase(place);
-    if (others.empty()) continue;
-    // The next best setting of the source takes its place.
-    Elite next = others.front();
-    next.immigrant = immigrant;
-    admit(island, next);
+    if (place != island.elites.end()) give_place(island, place);
   }
 }
 

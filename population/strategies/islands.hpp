@@ -14,8 +14,10 @@ namespace cultivar {
 
 // Rules 2: a source has one place among an island's elites, a family PopulationOptions::family_elites if
 // others need the places, and an island without progress is begun anew. Rules 3: an island that has only
-// founders takes an elite of another island at once that is three times as fast. Rules 1 keep any fit
-// individuals, and choose partners like first parents.
+// founders takes an elite of another island at once that is three times as fast. Rules 11: after a
+// duel the place of a source goes to its fittest setting; before, it stayed with the one that was measured
+// best, perhaps while the machine was fast. Rules 1 keep any fit individuals, and choose partners like first
+// parents.
 class Islands : public Strategy {
  public:
   explicit Islands(const PopulationOptions&);
@@ -51,6 +53,8 @@ class Islands : public Strategy {
   };
   void settle(Island&, const Elite&);
   bool admit(Island&, const Elite&);
+  // The elite's place goes to the fittest setting of its source, if there is one.
+  void give_place(Island&, std::vector<Elite>::iterator);
   std::vector<Migration> migrate();
   std::vector<Migration> catch_up();
   std::vector<Migration> begin_anew(std::size_t island);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
+#include <regex>
 
 #include "support/own_task.hpp"
 #include "support/places.hpp"
@@ -167,7 +168,10 @@ BOOST_AUTO_TEST_CASE(compare_finds_the_faster_of_two_and_gives_intervals) {
   BOOST_TEST(facts_["ratio"].get<double>() > facts_["lower"].get<double>());
   BOOST_TEST(facts_["workloads"].size() == 2u);
   const auto words = run(compare);
-  BOOST_TEST(words.out.find("A is better than B") != std::string::npos, words.out);
+  BOOST_TEST(words.out.find("A is better than B: ") != std::string::npos, words.out);
+  // All its speeds are in one form.
+  const bool as_ratios = std::regex_search(words.out, std::regex(R"(\dx)"));
+  BOOST_TEST(as_ratios == !std::regex_search(words.out, std::regex(R"(\d %)")), words.out);
 }
 
 BOOST_AUTO_TEST_CASE(compare_tells_as_json_which_side_was_rejected_and_why) {

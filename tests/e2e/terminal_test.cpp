@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -125,6 +127,36 @@ BOOST_AUTO_TEST_CASE(a_running_search_is_redrawn_only_where_the_cursor_can_be_mo
     const std::string piped = shown_until(cultivar_command({"status", "one", "--watch"}), "device time");
     BOOST_TEST(contains(piped, "  evaluated   "), piped);
     BOOST_TEST(!contains(piped, "\033"), piped);
+    return false;
+  };
+  write_synthetic_run(folder / "runs" / "one", run);
+}
+
+BOOST_AUTO_TEST_CASE(an_interrupt_ends_a_view_at_once_even_while_it_waits_for_the_record) {
+  // The locks of all readers of a write-ahead log, which SQLite awaits for ten seconds.
+  constexpr const char* kLock =
+      "import fcntl, time; f = open('runs/one/run.db-shm', 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX, 5, 123); "
+      "print('locked', flush=True); time.sleep(60)";
+  const auto until = [](double most_s, const std::function<bool()>& holds) {
+    const auto begun = std::chrono::steady_clock::now();
+    const auto passed = [&] {
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    };
+    while (!holds() && passed() < most_s) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return passed();
+  };
+  SyntheticRun run;
+  run.goes_on = [&](std::int64_t individuals) {
+    if (individuals < run.individuals / 2) return true;
+    RunningCommand watching(cultivar_command({"status", "one", "--watch"}), options());
+    until(60.0, [&] { return contains(watching.out(), "device time"); });
+    RunningCommand lock({"python3", "-c", kLock}, options());
+    until(60.0, [&] { return contains(lock.out(), "locked"); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // the next reading has begun
+    BOOST_TEST_REQUIRE(watching.running());
+    watching.signal(SIGINT);
+    BOOST_TEST(until(20.0, [&] { return !watching.running(); }) < 4.0);
+    BOOST_TEST(watching.wait().exit == 0);
     return false;
   };
   write_synthetic_run(folder / "runs" / "one", run);

@@ -74,6 +74,9 @@ class Case:
         unsaid = self.browser.run("return [...document.querySelectorAll('.wide')].filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 2 && "
                                   "!/more column/.test(e.previousSibling.innerText)).map(e => e.getAttribute('aria-label'))")
         assert not unsaid, (where, "hides columns without a word", unsaid)
+        tall = self.browser.width > 400 or self.browser.run("return [...document.querySelectorAll('.wide tbody tr')].filter(r => !r.closest('.code') && "
+                                                            "r.getBoundingClientRect().height > 90).map(r => r.innerText.slice(0, 100))")
+        assert tall is True or not tall, (where, "rows of many lines", tall)
         nameless = self.browser.run(NAMELESS)
         assert not nameless, (where, nameless)
 

@@ -50,7 +50,7 @@ function span(t) {
 function moment(t) {
   if (!(t > 0)) return absent;
   const d = new Date(1000 * t), two = x => String(x).padStart(2, '0'), ahead = -d.getTimezoneOffset(), off = Math.abs(ahead);
-  const zone = 'UTC' + (ahead ? (ahead > 0 ? '+' : '\u2212') + Math.floor(off / 60) + (off % 60 ? ':' + two(off % 60) : '') : '');
+  const zone = 'UTC' + (ahead ? (ahead > 0 ? '+' : '-') + Math.floor(off / 60) + (off % 60 ? ':' + two(off % 60) : '') : '');
   return h('time', { datetime: d.toISOString() }, h('span', { class: 'nowrap' }, `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}`), ' ',
     h('span', { class: 'nowrap' }, `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())} ${zone}`));
 }

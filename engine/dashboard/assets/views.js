@@ -35,14 +35,14 @@ views.overview = {
       rivals.length ? ['Beside contenders', times(Math.min(...rivals.map(r => r[1]))), rivals.map(([name, ratio]) => (rivals.length > 1 ? times(ratio) + ' ' : '') + name).join(', ') + '; timed together, when it was confirmed'] : null,
       ['Since the best', state.best_age_s === null ? absent : span(state.best_age_s), 'of search time'],
       ['Evaluated', num(q.evaluations), `${num(q.measured)} measured, ${num(rejected)} rejected` + (q.in_flight ? (alive ? `; ${num(q.in_flight)} in flight` : `; ${num(q.in_flight)} not evaluated ${until_when(q)}`) : '')],
-      ['Rate', state.per_hour ? num(state.per_hour, 3) + ' per hour' : absent, 'in ' + counted(state.sessions, 'session')],
+      ['Evaluations per hour', q.evaluations_per_hour ? num(q.evaluations_per_hour, 3) : absent, state.rate_over],
       ['Comparisons', counted(q.duels, 'duel'), counted(q.promotions, 'promotion') + (q.challengers ? `; ${num(q.challengers)} ${alive ? 'waiting for a duel' : 'waiting for a duel ' + until_when(q)}` : '')],
-      ['Search time', span(q.elapsed_s), limited.join('; ')],
+      ['Search time', span(q.elapsed_s), [...limited, 'in ' + counted(state.sessions, 'session')].join('; ')],
       ['Started', moment(state.created_at), alive ? null : ['ended ', moment(state.last_step_at)]],
     ])];
     for (const [words, kind] of [[q.lost, 'bad'], [q.undelivered, 'bad'], [alive && q.gate_advice, 'warn'],
       [q.duel ? `Duel of #${q.duel.challenger} with #${q.duel.incumbent}: ${q.duel.progress || 'running'}` : '', 'faint'],
-      [q.outstanding ? `#${q.outstanding.id} won its comparison and ${alive ? 'waits for its confirmation' : 'was not confirmed ' + until_when(q)}.` : '', 'faint'],
+      [q.outstanding ? `#${q.outstanding.id}${q.outstanding.by_duel ? ' won its duel and' : ', the first candidate for the best,'} ${alive ? 'waits for its confirmation' : 'was not confirmed ' + until_when(q)}.` : '', 'faint'],
       [alive && q.questions && q.questions.paused ? 'Paused: ' + q.questions.paused : '', 'warn']])
       if (words) parts.push(h('p', { class: kind }, words));
     parts.push(h('h2', {}, 'Promotions'), table('Each kernel that became the best, the last one first; the gain is over the best before it, in their duel', [
@@ -186,7 +186,7 @@ views.kernels = {
     const sort = name => go({ sort: name, order: asked.sort === name && asked.order === 'down' ? 'up' : 'down', from: '' });
     const cut = page.cut ? h('p', { class: 'faint' }, `This file holds the whole note and configuration of all but ${counted(page.cut, 'kernel')}: the filter finds only words that it holds.`) : null;
     return [form, cut, pages, table('Kernels', [{ name: 'Kernel', sort: 'id' }, 'State', { name: state.unit, n: true, sort: 'fitness' }, { name: 'By', whole: true, sort: 'operator' }, { name: 'Island', n: true, sort: 'island' }, { name: 'After', n: true, sort: 'time' }, 'Parent', { name: 'Stage and reason', text: true, brief: true, sort: 'stage' }, { name: 'Configuration and note', text: true, brief: true }],
-      page.rows.map(row => [kernel(row.id), state_tag(row), row.fitness ? num(row.fitness) : absent, who(row), num(row.island), span(row.elapsed_s), kernel(row.parent), why(row), [setting(row.configuration), row.note ? h('div', { class: 'faint' }, row.note.slice(0, 300)) : null]]),
+      page.rows.map(row => [kernel(row.id), state_tag(row), row.fitness ? num(row.fitness) : absent, who(row), num(row.island), span(row.elapsed_s), kernel(row.parent), why(row), [setting(row.configuration), ' ', row.note ? h('div', { class: 'faint' }, row.note.slice(0, 300)) : null]]),
       { sort: asked.sort, up: asked.order === 'up', onsort: sort, none: 'No kernel fits this filter.' })];
   },
 };
@@ -198,7 +198,7 @@ views.failures = {
   name: 'Failures',
   async show() {
     const view = await get('failures'), those = (stage, reason) => address('kernels', { state: stage === 'confirm' ? 'expelled' : 'rejected', stage, reason });
-    return [table('Rejected kernels by stage; at confirm: those that won their duel and failed their confirmation', ['Stage', { name: 'Count', n: true }], Object.entries(view.stages).map(([stage, count]) => [h('a', { href: those(stage) }, stage), num(count)]), { none: 'No kernel was rejected.' }),
+    return [table('Rejected kernels by stage; at confirm: measured, but failed the confirmation before they would have become the best', ['Stage', { name: 'Count', n: true }], Object.entries(view.stages).map(([stage, count]) => [h('a', { href: those(stage) }, stage), num(count)]), { none: 'No kernel was rejected.' }),
       h('h2', {}, 'Reasons'), table(view.all > view.reasons.length ? `The ${num(view.reasons.length)} most frequent of ${num(view.all)} reasons` : 'All reasons', [{ name: 'Count', n: true }, 'Stage', { name: 'Reason', text: true }, 'Newest'],
         view.reasons.map(row => [h('a', { href: those(row.stage, row.reason), 'aria-label': `${counted(row.count, 'kernel')}: ${row.stage} ${row.reason}` }, num(row.count)), row.stage, row.reason || absent, row.newest.slice().reverse().map((id, i) => [i ? ', ' : '', kernel(id)])]))];
   },
@@ -210,9 +210,9 @@ views.operators = {
     const [view, state] = await Promise.all([get('operators'), get('state')]);
     const share = (part, all) => all ? num(100 * part / all, 3) + ' %' : absent;
     const models = Object.entries(view.models || {});
-    return [table('What each operator and model gave', ['Operator', 'Model', { name: 'Proposed', n: true }, { name: 'Measured', n: true }, { name: 'Passed', n: true }, { name: 'Duels', n: true }, { name: 'Promoted', n: true }, { name: 'Accepted', n: true }, { name: 'Gain', n: true }, { name: 'Fastest ' + state.unit, n: true }, { name: 'Device time', n: true }, { name: 'Calls', n: true }, { name: 'Tokens', n: true }, { name: 'USD', n: true }],
-      view.rows.map(row => [row.operator, row.model || '', num(row.proposed), num(row.measured), share(row.measured, row.measured + row.rejected), num(row.challenges), num(row.promoted), share(row.promoted, row.proposed), row.promoted ? percent(row.gain) : '', row.best ? num(row.best) : absent, span(row.device_s), row.calls ? num(row.calls) : '', row.calls ? num(row.tokens) : '', money(row.usd)])),
-    h('p', { class: 'faint' }, 'Passed: measured of those evaluated. Accepted: promoted of those proposed. Gain: that of its promotions over the best before each, together.'),
+    return [table('What each operator and model gave', ['Operator', 'Model', { name: 'Proposed', n: true }, { name: 'Measured', n: true }, { name: 'Passed', n: true }, { name: 'Challengers', n: true }, { name: 'Promoted', n: true }, { name: 'Accepted', n: true }, { name: 'Gain', n: true }, { name: 'Fastest ' + state.unit, n: true }, { name: 'Device time', n: true }, { name: 'Calls', n: true }, { name: 'Tokens', n: true }, { name: 'USD', n: true }],
+      view.rows.map(row => [row.operator, row.model || '', num(row.proposed), num(row.measured), share(row.measured, row.measured + row.rejected), num(row.challengers), num(row.promoted), share(row.promoted, row.proposed), row.promoted ? percent(row.gain) : '', row.best ? num(row.best) : absent, span(row.device_s), row.calls ? num(row.calls) : '', row.calls ? num(row.tokens) : '', money(row.usd)])),
+    h('p', { class: 'faint' }, 'Passed: measured of those evaluated. Challengers: those that had a duel with the best. Accepted: promoted of those proposed. Gain: that of its promotions over the best before each, together.'),
     models.length ? [h('h2', {}, 'Language models'), table('Calls to each model', ['Model', 'State', { name: 'Calls', n: true }, { name: 'In flight', n: true }, { name: 'Tokens', n: true }, { name: 'USD', n: true }, { name: 'Reason', text: true }],
       models.map(([name, m]) => [name, m.state || '', num(m.calls || 0), num(m.in_flight || 0), num((m.tokens || {}).total || 0), money(m.usd), m.reason || '']))] : null];
   },
@@ -256,7 +256,7 @@ views.budgets = {
     return [table('Budgets', ['Budget', { name: 'Used', n: true }, { name: 'Limit', n: true }, 'Share', { name: 'Left, at this rate', n: true }],
       view.rows.map(row => [budget_names[row.kind] || row.kind, budget_words(row.kind, row.used), row.limit === null ? 'none' : budget_words(row.kind, row.limit),
         row.limit === null ? '' : [h('meter', { min: 0, max: 1, value: Math.min(1, row.used / row.limit), 'aria-label': (budget_names[row.kind] || row.kind) + ' used' }), ' ' + num(100 * row.used / row.limit, 3) + ' %'], row.seconds_left === null ? absent : span(row.seconds_left)])),
-    h('p', {}, `${view.per_hour ? num(view.per_hour, 3) + ' evaluations per hour. ' : ''}` + (!left.length ? 'No budget ends this search.' : Math.min(...left) > 0 ? `${view.alive ? 'The first budget is spent in' : 'If it is resumed, the first budget is spent after'} about ${span(Math.min(...left))} of search time.` : 'A budget is spent.'))];
+    h('p', {}, `${view.per_hour ? `${num(view.per_hour, 3)} evaluations per hour, ${view.rate_over}. ` : ''}` + (!left.length ? 'No budget ends this search.' : Math.min(...left) > 0 ? `${view.alive ? 'The first budget is spent in' : 'If it is resumed, the first budget is spent after'} about ${span(Math.min(...left))} of search time.` : 'A budget is spent.'))];
   },
 };
 

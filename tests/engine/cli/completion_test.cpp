@@ -6,7 +6,9 @@
 #include <boost/test/unit_test.hpp>
 
 #include "engine/cli/commands.hpp"
+#include "evaluators/target/traits.hpp"
 #include "support/command.hpp"
+#include "support/synthetic_run.hpp"
 
 using namespace cultivar;
 using namespace cultivar::testing;
@@ -95,7 +97,17 @@ BOOST_AUTO_TEST_CASE(values_follow_from_what_stands_before) {
   BOOST_TEST(offered({"evaluate", "softmax", "naive", "--workloads", "cpu_"}) == "cpu_quick cpu_holdout");
   BOOST_TEST(offered({"evaluate", "--workloads=cpu_q", "softmax", "na"}) == "naive");
   BOOST_TEST(offered({"evaluate", "softmax", "--target=c"}) == "--target=cpu --target=cuda");
-  BOOST_TEST(offered({"compare", "softmax", "naive", "fi"}) == "first:best");
+  SyntheticRun run;
+  run.individuals = 10;
+  write_synthetic_run(folder / "runs" / "third", run);  // of attention_forward; the others cannot be read
+  BOOST_TEST(offered({"compare", "attention_forward", "tiled", "th"}) == "third:best");
+  BOOST_TEST(offered({"compare", "softmax", "naive", "th"}).empty());
+  BOOST_TEST(offered({"compare", "softmax", "naive", "fi"}).empty());
+  BOOST_TEST(offered({"profile", "f"}) == "first:best");
+  std::string devices;
+  for (const Target target : targets())
+    if (target->exporter) devices += (devices.empty() ? "" : " ") + name_of(target);
+  BOOST_TEST(offered({"import", "--device", ""}) == devices);
   BOOST_TEST(offered({"evaluate", "softmax", "--stop-after", "s"}) == "screen smoke sweep stress");
   BOOST_TEST(offered({"show", "first", ""}) == "best seed");  // the record cannot be read
   BOOST_TEST(offered({"new", "task", "x", ""}).empty());

@@ -14,7 +14,8 @@ Progress busy() {
   Progress p;
   p.elapsed_s = 1200, p.evaluations = 340, p.measured = 260,
   p.rejected = {{Stage::compile, 50}, {Stage::smoke, 30}};
-  p.best = 217, p.best_fitness = 61.234, p.unit = "GFLOPS", p.ratio_to_seed = 4.2, p.promoted_s = 900;
+  p.best = 217, p.best_fitness = 61.234, p.unit = "GFLOPS", p.to_seed = SeedRatio{4.2, true},
+  p.promoted_s = 900;
   p.evaluations_per_hour = 1020, p.wall_limit_s = 3600, p.evaluation_limit = 1000, p.device_s = 800,
   p.seconds_left = 2400;
   p.in_flight = {{341, "tune", InFlight::Doing::compiling},
@@ -45,7 +46,7 @@ BOOST_AUTO_TEST_CASE(everything_fits_into_eighty_columns_and_breaks_between_word
         all += line + "\n";
       }
       BOOST_TEST(ascii(all) == !utf8);
-      for (const char* words : {"61.23 GFLOPS (#217, 4.20x seed), 5 min ago",
+      for (const char* words : {"61.23 GFLOPS (#217), confirmed 4.20x first seed, 5 min ago",
                                 "340, 1020/h, 260 measured, 80 rejected (compile 50, smoke 30)",
                                 "#339 in its duel with #217 (14 of at most 2000 pairs)", "20 min of 1 h",
                                 "340 of 1000", "about 40 min"})

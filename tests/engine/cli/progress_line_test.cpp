@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(a_duel_and_a_confirmation_are_named_while_they_go_on) {
 
 BOOST_AUTO_TEST_CASE(where_the_line_is_short_the_best_the_confirmation_and_the_time_left_stay) {
   Progress p;
-  p.best = 3, p.best_fitness = 101.5, p.unit = "GFLOPS", p.ratio_to_seed = 8.35;
+  p.best = 3, p.best_fitness = 101.5, p.unit = "GFLOPS", p.to_seed = SeedRatio{8.35, false};
   p.evaluations = 1600, p.evaluations_per_hour = 954.0;
   p.rejected = {{Stage::compile, 20}, {Stage::smoke, 31}, {Stage::measure, 2}};
   p.in_flight = {{8, "tune", InFlight::Doing::compiling},
@@ -68,11 +68,11 @@ BOOST_AUTO_TEST_CASE(the_step_that_delays_a_search_is_told) {
 
 BOOST_AUTO_TEST_CASE(the_best_so_far_comes_first) {
   Progress p;
-  p.best = 3, p.best_fitness = 101.5, p.unit = "GFLOPS", p.ratio_to_seed = 8.35;
+  p.best = 3, p.best_fitness = 101.5, p.unit = "GFLOPS", p.to_seed = SeedRatio{8.35, false};
   p.evaluations = 16, p.evaluations_per_hour = 954.0, p.evaluation_limit = 40;
-  BOOST_TEST(
-      words_of(p) ==
-      "best 101.5 GFLOPS (#3, 8.35x seed) | 16 evaluated, 954/h | 0 in flight | 0 s, 16 of 40 evaluations");
+  BOOST_TEST(words_of(p) ==
+             "best 101.5 GFLOPS (#3), measured 8.35x first seed | 16 evaluated, 954/h | 0 in flight | "
+             "0 s, 16 of 40 evaluations");
 }
 
 BOOST_AUTO_TEST_CASE(the_last_comparisons_and_their_limit_are_shown) {

@@ -172,6 +172,7 @@ BOOST_AUTO_TEST_CASE(a_winner_is_named_from_its_duel_until_its_confirmation_has_
   BOOST_TEST(then(challenge(2)) == 0);
   BOOST_TEST(then(duel(2, Verdict::better)) == 2);
   BOOST_TEST(summary_of(record).outstanding->fitness == 2.0);
+  BOOST_TEST(summary_of(record).outstanding->by_duel);
   BOOST_TEST(nlohmann::json(summary_of(record)).at("outstanding").at("id") == 2);
   BOOST_TEST(then(challenge(2)) == 2);  // its confirmation,
   BOOST_TEST(then(challenge(2)) == 2);  // and again after trouble
@@ -195,6 +196,7 @@ BOOST_AUTO_TEST_CASE(the_first_best_is_named_while_it_is_confirmed) {
   BOOST_TEST(!writer->record().outstanding());
   BOOST_REQUIRE(writer->step(1.0, [](Step& step) { step.challenge(1); }));
   BOOST_TEST(writer->record().outstanding().value() == 1);
+  BOOST_TEST(!summary_of(writer->record()).outstanding->by_duel);
   BOOST_CHECK_EXCEPTION(find_individual(writer->record(), "best"), InputError, [](const InputError& error) {
     return contains(error.what(), "the confirmation of #1 is pending");
   });

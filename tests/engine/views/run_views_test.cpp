@@ -198,6 +198,7 @@ BOOST_AUTO_TEST_CASE(every_view_agrees_with_the_summary) {
   BOOST_TEST(state["promotions"].back()["at"] >= state["created_at"]);
   BOOST_TEST(state["last_step_at"] >= state["promotions"].back()["at"]);
   BOOST_TEST(state["contenders"].size() == 2U);
+  BOOST_TEST(state["summary"]["evaluations_per_hour"] == budgets["per_hour"]);
   std::int64_t measured = 0, promoted = 0, rejected = 0;
   for (const json& row : islands["islands"]) measured += row["measured"].get<std::int64_t>();
   for (const json& row : operators["rows"]) promoted += row["promoted"].get<std::int64_t>();

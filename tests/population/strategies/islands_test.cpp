@@ -359,4 +359,22 @@ BOOST_AUTO_TEST_CASE(another_fitness_moves_an_elite) {
   BOOST_TEST(h.islands.elites(0).front().id == 2);
 }
 
+// The second setting was measured while the machine was ten times as fast; its duel tells.
+BOOST_AUTO_TEST_CASE(after_a_duel_the_fittest_setting_of_a_source_is_the_parent) {
+  for (const int rules : {10, 11}) {
+    History h({.rules = rules, .islands = 2, .migrate_every = 0});
+    h.add({.fitness = 1.0, .source = "s", .founder = true});
+    h.add({.fitness = 8.0, .source = "s", .parents = {1}});
+    BOOST_TEST(h.islands.elites(0).front().id == 2);
+    h.islands.revalue(2, 0.8);
+    BOOST_REQUIRE_EQUAL(h.islands.elites(0).size(), 1);
+    BOOST_TEST(h.islands.elites(0).front().id == (rules < 11 ? 2 : 1));
+    BOOST_TEST(h.islands.elites(0).front().fitness == (rules < 11 ? 0.8 : 1.0));
+    BOOST_TEST(h.islands.elites(1).front().id == 1);
+    h.islands.revalue(2, 1.2);  // a later one: it is faster after all
+    BOOST_TEST(h.islands.elites(0).front().id == 2);
+    BOOST_TEST(h.islands.elites(1).front().id == (rules < 11 ? 1 : 2));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
