@@ -25,6 +25,9 @@ constexpr std::uint64_t kWrite = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS
                                  LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
                                  LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
                                  LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM;
+// Since version 2 it can allow to move a file to another folder, LANDLOCK_ACCESS_FS_REFER, which is otherwise
+// forbidden; PoCL does so with what it compiled.
+constexpr std::uint64_t kMove = std::uint64_t{1} << 13;
 constexpr std::uint64_t kOfFiles =
     LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE;
 
@@ -44,8 +47,10 @@ bool allow(int ruleset, const fs::path& path, std::uint64_t access) {
 
 Expected<FileAccessRules> FileAccessRules::make(const std::vector<fs::path>& readable,
                                                 const std::vector<fs::path>& writable) {
+  const long version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+  const std::uint64_t write = version >= 2 ? kWrite | kMove : kWrite;
   landlock_ruleset_attr rules{};
-  rules.handled_access_fs = kRead | kWrite;
+  rules.handled_access_fs = kRead | write;
   const auto descriptor =
       static_cast<int>(::syscall(SYS_landlock_create_ruleset, &rules, sizeof rules.handled_access_fs, 0));
   if (descriptor < 0)
@@ -53,7 +58,7 @@ Expected<FileAccessRules> FileAccessRules::make(const std::vector<fs::path>& rea
   FileAccessRules walls(descriptor);
   bool done = true;
   for (const fs::path& path : readable) done = done && allow(descriptor, path, kRead);
-  for (const fs::path& path : writable) done = done && allow(descriptor, path, kRead | kWrite);
+  for (const fs::path& path : writable) done = done && allow(descriptor, path, kRead | write);
   if (!done)
     return failure("landlock", std::string("the kernel rejected a Landlock rule: ") + std::strerror(errno));
   return walls;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// also without bubblewrap
 // long: 30 s, evaluators/devices/opencl, evaluators/languages/opencl_c
 // Counters in what PoCL keeps of a kernel, and which blocks a run shows.
 #include "evaluators/languages/opencl_c/check_build.hpp"
