@@ -23,7 +23,8 @@ int export_command(const Arguments& arguments) {
   Options options(
       "export",
       "Writes a kernel as a standalone project: its source, a C++ header to call it, a build that checks and "
-      "times it on any machine, a library for --contender, a PyTorch operator with a test, and its measured "
+      "times it on any machine, a library for --contender, a PyTorch operator with a test (not of opencl "
+      "kernels), and its measured "
       "times, environment and lineage.",
       "cultivar export runs/quickstart --out best");
   options.argument("RUN", run, "the run's folder, or its name under runs/");

@@ -378,9 +378,9 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   auto page = values;
   page["summary"] = in_a_cell(task.summary);
   const bool pytorch = best.parts.in_pytorch;
-  page["operator"] =
-      pytorch ? render(launcher::README_pytorch_md, values)
-              : "There is no operator for PyTorch in this bundle, because PyTorch's tensors are no buffers of OpenCL.\n";
+  page["operator"] = pytorch ? render(launcher::README_pytorch_md, values)
+                             : "There is no operator for PyTorch in this bundle, because PyTorch's tensors "
+                               "are no buffers of OpenCL.\n";
   page["operator_copies"] = pytorch ? " (the Python operator copies inputs that do not)" : "";
   page["operator_row"] =
       pytorch ? "| `pytorch/` | the PyTorch operator, its test, and what puts it in the place of others |\n"
