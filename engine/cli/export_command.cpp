@@ -23,7 +23,8 @@ int export_command(const Arguments& arguments) {
   Options options(
       "export",
       "Writes a kernel as a standalone project: its source, a C++ header to call it, a build that checks and "
-      "times it on any machine, a library for --contender, a PyTorch operator with a test, and its measured "
+      "times it on any machine, a library for --contender, a PyTorch operator with a test (not of opencl "
+      "kernels), and its measured "
       "times, environment and lineage.",
       "cultivar export runs/quickstart --out best");
   options.argument("RUN", run, "the run's folder, or its name under runs/");
@@ -90,11 +91,13 @@ int export_command(const Arguments& arguments) {
   const std::string place = as_typed(report.folder);
   output.line(fmt::format("Exported #{} to {}:", fmt::join(report.ids, ", #"), place));
   for (const std::string& file : report.files) output.line("  " + file);
-  output.line(
-      fmt::format("To build, check and time it {1}:\n"
-                  "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify\n"
-                  "To use it from PyTorch: python3 {0}/pytorch/test_*.py; see {0}/README.md",
-                  place, where_it_runs(target, devices_here(target))));
+  output.line(fmt::format(
+      "To build, check and time it {1}:\n"
+      "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify\n{2}",
+      place, where_it_runs(target, devices_here(target)),
+      std::filesystem::exists(report.folder / "pytorch")
+          ? fmt::format("To use it from PyTorch: python3 {0}/pytorch/test_*.py; see {0}/README.md", place)
+          : fmt::format("To use it: see {}/README.md", place)));
   return 0;
 }
 

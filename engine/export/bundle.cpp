@@ -213,7 +213,7 @@ Expected<Entry> entry_of(const Task& task, const Facts& device, const std::vecto
   front.workloads = entry.workloads;
   front.folder.clear();
   front.most_elements = widest_sizes(kernels);
-  auto header = front_launcher_header(front, fronts, entry.dispatch);
+  auto header = front_launcher_header(front, fronts, entry.dispatch, kernels.front().parts.front);
   if (!header) return tl::make_unexpected(header.error());
   entry.header = std::move(*header);
   entry.identity = front_identity(fronts, entry.dispatch.table);
@@ -225,6 +225,27 @@ std::string joined(const std::vector<BundledKernel>& kernels, std::string_view v
   std::string text;
   for (const BundledKernel& kernel : kernels) text += kernel.parts.values.find(value)->second;
   return text;
+}
+
+// The operator, what tests it and what puts it in the place of others.
+void add_pytorch(std::map<std::string, std::string>& files, const ExportRequest& request,
+                 const RunFacts& facts, const Task& task, const BundledKernel& best,
+                 std::map<std::string, std::string, std::less<>> values) {
+  files[fmt::format("pytorch/cultivar_{}.py", task.name)] = render(launcher::pytorch_module_py, values);
+  files[fmt::format("pytorch/test_cultivar_{}.py", task.name)] = render(launcher::pytorch_test_py, values);
+  std::vector<std::string> quoted;
+  for (const std::string& each : best.parts.architectures) quoted.push_back('"' + each + '"');
+  values["architecture_names"] = fmt::format("{}", fmt::join(quoted, ", "));
+  values["hub_license"] =
+      in_quotes(best.variant.manifest.license.empty() ? "unknown" : best.variant.manifest.license);
+  files["pytorch/hub.py"] = render(launcher::pytorch_hub_py, values);
+  files["pytorch/overrides.py"] = render(launcher::pytorch_overrides_py, values);
+  if (const std::string text = task_in_pytorch(facts, task.name, request.runtime); !text.empty())
+    files["pytorch/task_in_pytorch.py"] = text;
+  if (facts.task_files.contains(kModelNew) && facts.task_files.contains("model.py"))
+    files[fmt::format("pytorch/{}", kModelNew)] =
+        model_new(files, facts.task_files["model.py"].get<std::string>(),
+                  facts.task_files[kModelNew].get<std::string>(), values);
 }
 
 Expected<Contents> compose(const ExportRequest& request, const std::vector<IndividualId>& ids,
@@ -356,6 +377,14 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   files["late/sources.hpp"] = embedded_sources(task.name, sources);
   auto page = values;
   page["summary"] = in_a_cell(task.summary);
+  const bool pytorch = best.parts.in_pytorch;
+  page["operator"] = pytorch ? render(launcher::README_pytorch_md, values)
+                             : "There is no operator for PyTorch in this bundle, because PyTorch's tensors "
+                               "are no buffers of OpenCL.\n";
+  page["operator_copies"] = pytorch ? " (the Python operator copies inputs that do not)" : "";
+  page["operator_row"] =
+      pytorch ? "| `pytorch/` | the PyTorch operator, its test, and what puts it in the place of others |\n"
+              : "";
   files["README.md"] = render(launcher::README_md, page);
   files["verify/verify.cpp"] = render(launcher::verify_cpp, values);
   files["verify/check.hpp"] = render(launcher::check_hpp, values);
@@ -375,8 +404,6 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   files["contender/switched.hpp"] = std::string(launcher::switched_hpp);
   files["contender/cultivar_export.h"] = std::string(launcher::cultivar_export_h);
   files["contender/cultivar_contender.h"] = std::string(launcher::cultivar_contender_h);
-  files[fmt::format("pytorch/cultivar_{}.py", task.name)] = render(launcher::pytorch_module_py, values);
-  files[fmt::format("pytorch/test_cultivar_{}.py", task.name)] = render(launcher::pytorch_test_py, values);
   const std::string reference = task.reference.filename();
   const bool in_python = is_in_python(reference);
   for (const std::string& file :
@@ -391,19 +418,7 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
     files["verify/reference.cpp"] = render(launcher::python_reference_cpp, values);
     for (const auto& [file, text] : reference_python_files()) files["verify/" + file] = std::string(text);
   }
-  std::vector<std::string> quoted;
-  for (const std::string& each : best.parts.architectures) quoted.push_back('"' + each + '"');
-  values["architecture_names"] = fmt::format("{}", fmt::join(quoted, ", "));
-  values["hub_license"] =
-      in_quotes(best.variant.manifest.license.empty() ? "unknown" : best.variant.manifest.license);
-  files["pytorch/hub.py"] = render(launcher::pytorch_hub_py, values);
-  files["pytorch/overrides.py"] = render(launcher::pytorch_overrides_py, values);
-  if (const std::string text = task_in_pytorch(facts, task.name, request.runtime); !text.empty())
-    files["pytorch/task_in_pytorch.py"] = text;
-  if (facts.task_files.contains(kModelNew) && facts.task_files.contains("model.py"))
-    files[fmt::format("pytorch/{}", kModelNew)] =
-        model_new(files, facts.task_files["model.py"].get<std::string>(),
-                  facts.task_files[kModelNew].get<std::string>(), values);
+  if (pytorch) add_pytorch(files, request, facts, task, best, values);
   std::string& table = files["TABLE.md"] = table_page(name, device_of(facts), *kernels, request.portfolio);
   for (const BundledKernel& kernel : *kernels)
     for (const BeyondMemory& each : beyond_memory_in(facts.environment, config, kernel.evaluation))

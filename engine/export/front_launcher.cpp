@@ -38,35 +38,6 @@ std::string inside(const std::vector<ValueRange>& domain) {
   return fmt::format("{}", fmt::join(all, " && "));
 }
 
-// What differs between the targets.
-struct FrontWords {
-  std::string device, when_made, stream, more, parameters, given, driver, prepared, needs, fallback;
-};
-
-FrontWords words_of(Target target, const std::string& first_space) {
-  if (target->on_host)
-    return {"cores",
-            "threads start here, for each kernel; keep the object",
-            "",
-            "  int cores() const { return kernel_0_.cores(); }\n",
-            "",
-            "",
-            "",
-            "void",
-            "Self-contained; needs C++20 and a POSIX system.",
-            ""};
-  return {"device",
-          "uses this thread's CUDA context, or device 0's primary context",
-          ", stream",
-          "",
-          ", CUstream_st* stream = nullptr, void* workspace = nullptr",
-          ", stream, workspace",
-          fmt::format("namespace driver = {}::driver;\n", first_space),
-          "std::size_t",
-          "Needs C++20, Linux and NVIDIA's driver.",
-          ", CUstream_st*, void*"};
-}
-
 }  // namespace
 
 std::string front_identity(const std::vector<FrontKernel>& kernels, const DispatchTable& table) {
@@ -77,7 +48,7 @@ std::string front_identity(const std::vector<FrontKernel>& kernels, const Dispat
 
 Expected<std::string> front_launcher_header(const LauncherInput& front,
                                             const std::vector<FrontKernel>& kernels,
-                                            const FrontDispatch& dispatch) {
+                                            const FrontDispatch& dispatch, const FrontWords& words) {
   const Task& task = front.task;
   const std::string type = pascal_case(task.name);
   const auto space = [&](const FrontKernel& kernel) {
@@ -85,8 +56,6 @@ Expected<std::string> front_launcher_header(const LauncherInput& front,
   };
   const auto bound = task_bindings(front);
   if (!bound) return bound;
-  const Target target = front.variant.manifest.target;
-  const FrontWords words = words_of(target, space(kernels.front()));
 
   std::string includes, members, calls, preparations, acceptances, specialisations, copies;
   std::string uses, requirements, wanted, possibilities;
@@ -130,13 +99,16 @@ Expected<std::string> front_launcher_header(const LauncherInput& front,
                  {"kernels_folder", std::string(kKernelsFolder)},
                  {"needs_of_header", words.needs},
                  {"when_made", words.when_made},
-                 {"stream", words.stream},
+                 {"stream", words.given.empty() ? "" : ", stream"},
                  {"includes", includes},
-                 {"driver", words.driver},
-                 {"members", argument_members(front)},
-                 {"device", words.device},
+                 {"more_includes", words.includes},
+                 {"driver", words.space.empty() ? ""
+                                                : fmt::format("namespace {} = {}::{};\n", words.space,
+                                                              space(kernels.front()), words.space)},
+                 {"members", argument_members(front, words.tensor)},
+                 {"parameter", words.parameter},
                  {"initialisers", fmt::format("{}", fmt::join(initialisers, ", "))},
-                 {"more", words.more},
+                 {"more", words.members},
                  {"more_parameters", words.parameters},
                  {"calls", calls},
                  {"prepared", words.prepared},
@@ -155,7 +127,7 @@ Expected<std::string> front_launcher_header(const LauncherInput& front,
                  {"requirements", requirements},
                  {"wanted", wanted},
                  {"possibilities", possibilities},
-                 {"fallback_parameters", words.fallback},
+                 {"fallback_parameters", words.types},
                  {"given", words.given},
                  {"copies", copies},
                  {"kernels", members}});

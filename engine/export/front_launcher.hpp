@@ -32,6 +32,6 @@ std::string front_identity(const std::vector<FrontKernel>&, const DispatchTable&
 // The header. `front`: the task, and all workloads that any of the kernels serves; its variant is the first
 // kernel's.
 Expected<std::string> front_launcher_header(const LauncherInput& front, const std::vector<FrontKernel>&,
-                                            const FrontDispatch&);
+                                            const FrontDispatch&, const FrontWords&);
 
 }  // namespace cultivar

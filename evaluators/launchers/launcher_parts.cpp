@@ -171,7 +171,7 @@ std::string_view pointee_of(Target target, Dtype dtype) {
   return !target->on_host && is_floating(dtype) && size_of(dtype) <= 2 ? "void" : cpp_type(dtype);
 }
 
-std::string argument_members(const LauncherInput& input) {
+std::string argument_members(const LauncherInput& input, std::string_view type) {
   std::string members;
   for (const auto& dimension : input.task.dimensions)
     members += member("std::int64_t", dimension.name, dimension.about, dimension.fallback, "0");
@@ -183,9 +183,10 @@ std::string argument_members(const LauncherInput& input) {
                       parameter.name, parameter.about, parameter.fallback, parameter.flag ? "false" : "0");
   for (const auto& tensor : input.task.tensors) {
     const Dtype dtype = input.task.dtype(tensor, input.workloads.front());
+    const std::string pointer = fmt::format("{}{}*", tensor.role == Role::input ? "const " : "",
+                                            pointee_of(input.variant.manifest.target, dtype));
     members +=
-        fmt::format("  {}{}* {} = nullptr;  // {} [{}], {}\n", tensor.role == Role::input ? "const " : "",
-                    pointee_of(input.variant.manifest.target, dtype), tensor.name,
+        fmt::format("  {} {} = nullptr;  // {} [{}], {}\n", type.empty() ? pointer : type, tensor.name,
                     tensor.role == Role::input ? "in" : "out", fmt::join(tensor.shape, ", "), name_of(dtype));
   }
   return members;
@@ -215,7 +216,7 @@ std::string nothing_to_compute(const Task& task) {
   return fmt::format("{}", fmt::join(tests, " && "));
 }
 
-std::string tensor_checks(const LauncherInput& input, std::string_view remedy) {
+std::string tensor_places(const LauncherInput& input) {
   std::string text = "    const place_t tensors[] = {\n";
   for (const auto& tensor : input.task.tensors) {
     const bool output = tensor.role == Role::output;
@@ -225,8 +226,12 @@ std::string tensor_checks(const LauncherInput& input, std::string_view remedy) {
         elements_of(tensor), size_of(input.task.dtype(tensor, input.workloads.front())), output,
         same.empty() ? "nullptr" : '"' + same + '"');
   }
-  return text + fmt::format("    }};\n    check_places(tensors, {}, \"{}\", \"{}\");\n", kTensorAlignment,
-                            input.task.name, remedy);
+  return text + "    };\n";
+}
+
+std::string tensor_checks(const LauncherInput& input, std::string_view remedy) {
+  return tensor_places(input) + fmt::format("    check_places(tensors, {}, \"{}\", \"{}\");\n",
+                                            kTensorAlignment, input.task.name, remedy);
 }
 
 std::string binding(std::string_view name, std::string_view value) {
@@ -323,7 +328,7 @@ Expected<std::string> requirements(const LauncherInput& input, bool on_this_devi
   if (on_this_device)
     for (const auto& constraint : input.variant.manifest.constraints)
       all.emplace_back(&constraint,
-                       fmt::format("{}: the constraint '{}' is not satisfied for these sizes on this GPU",
+                       fmt::format("{}: the constraint '{}' is not satisfied for these sizes on this device",
                                    task, constraint.text()));
   for (const auto& [expression, message] : all) {
     const auto cpp = to_cpp(*expression);

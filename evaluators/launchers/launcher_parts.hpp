@@ -47,12 +47,25 @@ struct ExportOrder {
   // installed or does not support it.
   std::function<Expected<MachineCode>(const std::string& architecture)> compile;
 };
+// What the entry of several kernels is made of and called with, in C++; each kernel's launcher is, too.
+struct FrontWords {
+  std::string parameter, device;  // of its constructor: "int cores = 0", and the name, "cores"
+  std::string when_made, needs;   // for comments
+  std::string parameters, given;  // of a call, behind the arguments
+  std::string types = {};         // of those parameters
+  std::string prepared = "void";  // what prepare() returns
+  std::string tensor = {};        // the type of tensors; empty: pointers to their elements
+  std::string space = {};         // a namespace of a kernel's launcher that the entry has, too
+  std::string includes = {}, members = {};
+};
 // What a kind of device adds to the exported project of a kernel: its row makes it (TargetTraits::exporter).
 struct TargetParts {
   std::map<std::string, std::string> files;                // the launcher and the files that it needs
   std::string_view cmake, bench, device, code;             // templates
   std::map<std::string, std::string, std::less<>> values;  // for templates
   std::vector<std::string> architectures;                  // that were compiled for
+  FrontWords front = {};
+  bool in_pytorch = true;  // tensors are pointers that PyTorch has
 };
 
 // A kernel's identity in the names of generated symbols and namespaces, shared by the files of a bundle.
@@ -83,15 +96,17 @@ std::map<std::string, std::string, std::less<>> launcher_values(const LauncherIn
 // callers need no cast: such types have many names.
 std::string_view pointee_of(Target, Dtype);
 // The fields of the launcher's Arguments, with the task's defaults: dimensions, parameters, tensors.
-std::string argument_members(const LauncherInput&);
+// `tensor`: FrontWords::tensor.
+std::string argument_members(const LauncherInput&, std::string_view tensor = {});
 // The input that an output may overwrite because the task says so (`in_place`); empty: an output shares
 // memory with nothing.
 std::string in_place_of(const Task&, const TensorSpec& output);
 // An expression that is true if every output is empty and null: there is nothing to compute.
 std::string nothing_to_compute(const Task&);
-// Generates checks that throw std::invalid_argument for tensors that are null, not aligned to
-// kTensorAlignment or that overlap; they declare `tensors`, an array of the launcher's place_t. `remedy`: for
-// a tensor that is not aligned.
+// Declares `tensors`, an array of the launcher's place_t.
+std::string tensor_places(const LauncherInput&);
+// The same with checks of them that throw std::invalid_argument for tensors that are null, not aligned to
+// kTensorAlignment or that overlap. `remedy`: for a tensor that is not aligned.
 std::string tensor_checks(const LauncherInput&, std::string_view remedy);
 // Statements that return the name of the specialization for `arguments`, or null. `late`: late_values().
 Expected<std::string> specialisation_names(const LauncherInput&, const std::vector<Specialisation>&,

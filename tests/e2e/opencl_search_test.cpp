@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runs alone
-// long: 150 s, evaluators/devices/opencl, evaluators/languages/opencl_c
+// long: 240 s, evaluators/devices/opencl, evaluators/languages/opencl_c, engine/export
 // Evaluations and a search on the opencl target, as a user starts them. Skipped where OpenCL has no device.
 #include <boost/test/unit_test.hpp>
 
@@ -11,7 +11,6 @@
 #include "support/places.hpp"
 
 using namespace cultivar;
-using namespace cultivar::testing;
 using namespace cultivar::testing;
 
 namespace {
@@ -65,6 +64,21 @@ BOOST_AUTO_TEST_CASE(a_search_promotes_what_is_faster_and_is_replayed) {
   BOOST_TEST(measured >= 3);
   const auto again = run(folder, {"replay", (folder / "run").string()});
   BOOST_TEST(again.exit == 0, again.err << again.out);
+
+  // The search has exported its best, which is right here, and which Cultivar times as a contender.
+  const std::string best = (folder / "run/best").string();
+  const auto verified = run_command({"sh", "-c",
+                                     "cmake -S " + best + " -B " + best + "/build && cmake --build " + best +
+                                         "/build && " + best + "/build/verify --quick"},
+                                    {.folder = folder.path(), .deadline_s = 400.0});
+  BOOST_TEST(verified.exit == 0, verified.err << verified.out);
+  const auto facts = nlohmann::json::parse(read_text(folder / "run/best/bundle.json"));
+  const std::string library =
+      best + "/build/libopencl_quick_" + facts["id"].get<std::string>().substr(0, 8) + ".so";
+  const auto beside = run(folder, {"evaluate", "matmul", "opencl_naive", "--target", "opencl", "--workloads",
+                                   "cpu_quick", "--contender", library, "--json"});
+  BOOST_TEST(beside.exit == 0, beside.err << beside.out);
+  BOOST_TEST(contains(beside.out, "\"opencl_quick_"), beside.out);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

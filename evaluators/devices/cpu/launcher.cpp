@@ -197,6 +197,11 @@ Expected<TargetParts> cpu_parts(const ExportOrder& order) {
   parts.bench = cpu_templates::cpu_bench_hpp;
   parts.device = cpu_templates::cpu_device_hpp;
   parts.code = cpu_templates::cpu_code_hpp;
+  parts.front.parameter = "int cores = 0";
+  parts.front.device = "cores";
+  parts.front.when_made = "threads start here, for each kernel; keep the object";
+  parts.front.needs = "Self-contained; needs C++20 and a POSIX system.";
+  parts.front.members = "  int cores() const { return kernel_0_.cores(); }\n";
   parts.values = {
       {"kernel_file", "kernel.cpp"},
       {"flags", std::string(flags_of_exports())},
@@ -204,6 +209,10 @@ Expected<TargetParts> cpu_parts(const ExportOrder& order) {
       {"build_sources", ""},
       {"oracle_flags", "-O3 -march=native"},
       {"search_device", "(1)"},
+      {"constructed", ""},
+      {"dependencies", ""},
+      {"libraries", ""},
+      {"on_its_device", ""},
       {"fallback_example", ""},
       {"compiler_words", "by the C++ compiler of this machine"},
       {"stream", ""},

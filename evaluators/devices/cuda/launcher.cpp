@@ -316,6 +316,15 @@ Expected<TargetParts> cuda_parts(const ExportOrder& order) {
   parts.bench = cuda_templates::cuda_bench_hpp;
   parts.device = cuda_templates::cuda_device_hpp;
   parts.code = cuda_templates::cuda_code_hpp;
+  parts.front.parameter = "int device = 0";
+  parts.front.device = "device";
+  parts.front.when_made = "uses this thread's CUDA context, or device 0's primary context";
+  parts.front.needs = "Needs C++20, Linux and NVIDIA's driver.";
+  parts.front.parameters = ", CUstream_st* stream = nullptr, void* workspace = nullptr";
+  parts.front.given = ", stream, workspace";
+  parts.front.types = ", CUstream_st*, void*";
+  parts.front.prepared = "std::size_t";
+  parts.front.space = "driver";
   const std::string names = fmt::format("{}", fmt::join(architectures, ", "));
   parts.values = {
       {"kernel_file", "kernel" + language->extension},
@@ -324,6 +333,10 @@ Expected<TargetParts> cuda_parts(const ExportOrder& order) {
       {"build_sources", fmt::format(" {}cubins.cpp", input.folder)},
       {"oracle_flags", ""},
       {"search_device", ""},
+      {"constructed", ""},
+      {"dependencies", ""},
+      {"libraries", ""},
+      {"on_its_device", ""},
       {"fallback_example", ", CUstream_st*, void*"},
       {"compiler_words",
        language == usual_language(input.variant.manifest.target)

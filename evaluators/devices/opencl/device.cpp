@@ -117,9 +117,9 @@ tl::expected<std::unique_ptr<Session>, Fault> OpenclDevice::open_repeating(const
                                                                            double deadline_s) {
   BinaryCache::mark_used(binary.path);
   const bool copies = state_->options.copies || !state_->program.device().processor;
-  auto session = OpenclSession::open(
-      {state_->program, state_->folder_of(binary), binary.path, copies, state_->options.memory_bytes}, plan,
-      deadline_s);
+  auto session = OpenclSession::open({state_->program, state_->folder_of(binary), binary.path, copies,
+                                      state_->options.memory_bytes, binary.counters},
+                                     plan, deadline_s);
   if (!session) return tl::make_unexpected(session.error());
   return std::unique_ptr<Session>(std::move(*session));
 }

@@ -29,11 +29,9 @@ tl::expected<json, Fault> job_of(const OpenclSessionOptions& options, const Plan
   if (plan.buffers.size() > opencl::most_buffers)
     return refused(fmt::format("the plan has {} buffers; it must have at most {}", plan.buffers.size(),
                                opencl::most_buffers));
-  json job{{"binary", options.binary.string()},
-           {"copies", options.copies},
-           {"regions", json::array()},
-           {"buffers", json::array()},
-           {"launches", launches_json(plan)}};
+  json job{{"binary", options.binary.string()}, {"copies", options.copies},
+           {"regions", json::array()},          {"buffers", json::array()},
+           {"launches", launches_json(plan)},   {"counters", options.counters}};
   for (const cell::Region& region : arena.regions())
     job["regions"].push_back({{"address", region.address},
                               {"bytes", region.bytes},
@@ -56,13 +54,16 @@ tl::expected<std::unique_ptr<OpenclSession>, Fault> OpenclSession::open(const Op
   const auto deadline = deadline_in(deadline_s);
   auto buffers = JudgedBuffers::create(plan);
   if (!buffers) return refused(buffers.error().message);
-  const auto job = job_of(options, plan, buffers->arena());
+  Plan own = plan;
+  std::erase_if(own.kernels,
+                [](const PlannedKernel& kernel) { return kernel.kernel == opencl::check_begin; });
+  const auto job = job_of(options, own, buffers->arena());
   if (!job) return tl::make_unexpected(job.error());
   auto cell = OpenclCell::start(options.program, *job, buffers->arena(), options.folder, options.binary,
                                 options.memory_bytes, deadline);
   if (!cell) return tl::make_unexpected(cell.error());
   std::unique_ptr<OpenclSession> session(
-      new OpenclSession(std::move(*buffers), std::move(*cell), plan.kernels.size(), options.copies));
+      new OpenclSession(std::move(*buffers), std::move(*cell), own.kernels.size(), options.copies));
   session->cell_.set_explain([arena = &session->buffers_.arena()](std::uint64_t address) {
     return arena->describe_address(address);
   });

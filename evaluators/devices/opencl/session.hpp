@@ -17,6 +17,7 @@ struct OpenclSessionOptions {
   std::filesystem::path binary;
   bool copies = false;
   std::size_t memory_bytes = 0;
+  std::size_t counters = 0;  // of a check build: bytes of the last buffer, which no kernel has as an argument
 };
 
 class OpenclSession : public Session {

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "evaluators/devices/opencl/device.hpp"
+#include "evaluators/devices/opencl/launcher.hpp"
 #include "evaluators/devices/opencl/oclgrind.hpp"
 #include "evaluators/system/cores.hpp"
 
@@ -65,6 +66,7 @@ Target opencl_target() {
       .stand_in_words = "The numbers are those of PoCL, OpenCL on a processor.",
       .open = open_device,
       .second_look = look_again,
+      .exporter = opencl_parts,
       .programs = {{"oclgrind", "oclgrind",
                     "apt-get install oclgrind: confirmations on the opencl target then look for races",
                     false}},

@@ -8,10 +8,12 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "evaluators/devices/opencl/code/cell_layout.hpp"
 #include "evaluators/devices/opencl/code/opencl_program.hpp"
 #include "evaluators/devices/opencl/code/screen.hpp"
 #include "evaluators/languages/binary_cache.hpp"
 #include "evaluators/languages/compile_folder.hpp"
+#include "evaluators/languages/opencl_c/check_build.hpp"
 #include "evaluators/languages/opencl_c/parameters.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
@@ -55,6 +57,15 @@ std::string with_own_names(std::string_view log) {
   return text;
 }
 
+// The program of this compile as PoCL keeps it, in a folder below its cache; empty: another driver.
+std::string kept_bitcode(const fs::path& place) {
+  std::error_code none;
+  for (fs::recursive_directory_iterator at(place, none), end; !none && at != end; at.increment(none))
+    if (at->path().filename() == "program.bc")
+      return read_unlinked_file(at->path(), most_output_bytes).value_or("");
+  return {};
+}
+
 std::string first_error(const std::string& messages) {
   std::string first;
   for (const std::string_view line : lines_of(messages)) {
@@ -95,9 +106,10 @@ struct OpenclCompiler::State {
   // The compiler's messages; its files lie in `place` then.
   tl::expected<std::string, CompileFailure> run_compiler(const fs::path& place,
                                                          const std::vector<std::string>& macros,
-                                                         double deadline_s) const {
+                                                         double deadline_s,
+                                                         std::string_view more = "") const {
     const std::string inside = program.inside(place);
-    std::string options = fmt::format("{} -I {}", opencl_flags(), inside);
+    std::string options = fmt::format("{}{} -I {}", opencl_flags(), more, inside);
     for (const std::string& macro : macros) options += " -D " + macro;
     OpenclProgram::Start start = program.start({"compile", inside + "/variant.cl", inside, options}, place);
     start.process.limits.insert(
@@ -126,6 +138,28 @@ struct OpenclCompiler::State {
                 fmt::format("It {} ({} of memory, {} of output allowed).\n{}{}", status.describe(),
                             limit_in_words(RLIMIT_AS, kMemoryBytes),
                             limit_in_words(RLIMIT_FSIZE, most_output_bytes), child->captured(), log));
+  }
+
+  // LLVM's bitcode as text, or text as bitcode, by the driver's own clang.
+  Expected<std::string> translated(const std::string& clang, const fs::path& place, const std::string& from,
+                                   const std::string& to, double deadline_s) const {
+    const std::string inside = program.inside(place);
+    OpenclProgram::Start start = program.start_tool(
+        {clang, "-x", "ir", "-Xclang", "-disable-llvm-passes", "-w", to.ends_with(".ll") ? "-S" : "-c",
+         "-emit-llvm", inside + "/" + from, "-o", inside + "/" + to},
+        place);
+    start.process.limits.insert(
+        start.process.limits.end(),
+        {{RLIMIT_AS, kMemoryBytes}, {RLIMIT_CPU, static_cast<std::size_t>(deadline_s) + 5}});
+    auto child = start.spawn();
+    if (!child)
+      return failure("check build", fmt::format("{} cannot be started: {}", clang, child.error().message));
+    if (!child->wait_or_kill(deadline_in(deadline_s)) || !child->poll()->success())
+      return failure("check build",
+                     fmt::format("{} does not translate the driver's program: {}", clang, child->captured()));
+    auto text = read_unlinked_file(place / to, most_output_bytes);
+    if (!text) return failure("check build", clang + " wrote no file");
+    return std::move(*text);
   }
 };
 
@@ -173,6 +207,59 @@ tl::expected<Binary, CompileFailure> OpenclCompiler::compile(const Variant& vari
   auto stored = s.cache.store(key, place / "variant.bin", std::move(binary));
   if (!stored) return fail(HostFault::cache_unwritable, stored.error().message);
   return *stored;
+}
+
+Expected<Binary> OpenclCompiler::compile_check_build(const Variant& variant,
+                                                     const std::vector<std::string>& macros,
+                                                     double deadline_s) {
+  const State& s = *state_;
+  constexpr int kForm = 1;  // increase it whenever the counters change
+  const std::string key = sha256_hex(fmt::format("{}\ncheck build {}\n{}\n{}", s.identity(), kForm,
+                                                 fmt::join(macros, "\n"), variant.source));
+  if (auto cached = s.cache.find(key)) return *cached;
+  const CompileFolder folder(s.folder / "tmp");
+  const fs::path place = folder.out();
+  if (const auto written = s.write_source(place, variant.source); !written)
+    return tl::make_unexpected(written.error());
+  if (const auto log = s.run_compiler(place, macros, deadline_s, " -g -cl-opt-disable"); !log)
+    return failure("check build", "it does not compile: " + log.error().reason);
+  const std::string kept = kept_bitcode(place);
+  const std::string version = clang_of(kept);
+  if (version.empty())
+    return failure(
+        "check build",
+        fmt::format("blocks are counted where PoCL is the driver, which keeps LLVM's bitcode; {} does not",
+                    s.program.device().platform));
+  const std::string clang = "/usr/bin/clang-" + version;
+  if (find_program(clang).empty())
+    return failure("check build", fmt::format("{} is missing, with which blocks are counted: apt-get install "
+                                              "clang-{}",
+                                              clang, version));
+  if (const auto written = write_atomically(place / "own.bc", kept); !written)
+    return tl::make_unexpected(written.error());
+  const auto text = s.translated(clang, place, "own.bc", "own.ll", deadline_s);
+  if (!text) return tl::make_unexpected(text.error());
+  std::vector<std::string> headers;
+  for (const HeaderFile& header : split_source(variant.source).headers) headers.emplace_back(header.name);
+  CountedIr counted = with_counters(*text, "variant.cl", headers, opencl::counters_address);
+  if (counted.blocks.empty()) return failure("check build", "no block of it has a known line");
+  if (counted.counters > opencl::most_counters) return failure("check build", "it has too many blocks");
+  if (const auto written = write_atomically(place / "counted.ll", counted.text); !written)
+    return tl::make_unexpected(written.error());
+  const auto bitcode = s.translated(clang, place, "counted.ll", "counted.bc", deadline_s);
+  if (!bitcode) return tl::make_unexpected(bitcode.error());
+  const auto own = read_unlinked_file(place / "variant.bin", most_output_bytes);
+  const auto program = own ? with_bitcode(*own, kept, *bitcode)
+                           : failure("check build", "the OpenCL compiler wrote no program");
+  if (!program) return tl::make_unexpected(program.error());
+  if (const auto written = write_atomically(place / "counted.bin", *program); !written)
+    return tl::make_unexpected(written.error());
+  Binary binary;
+  binary.macros = macros;
+  binary.machine_code = sha256_hex(*program);
+  binary.blocks = std::move(counted.blocks);
+  binary.counters = counted.counters;
+  return s.cache.store(key, place / "counted.bin", std::move(binary));
 }
 
 }  // namespace cultivar

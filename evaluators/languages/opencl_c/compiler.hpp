@@ -31,6 +31,10 @@ class OpenclCompiler : public Compiler {  // thread-safe
   tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
                                                double deadline_s) override;
 
+  // Where the driver is PoCL; see check_build.hpp.
+  Expected<Binary> compile_check_build(const Variant&, const std::vector<std::string>& macros,
+                                       double deadline_s) override;
+
  private:
   struct State;
   std::unique_ptr<State> state_;

@@ -67,7 +67,10 @@ BOOST_AUTO_TEST_CASE(a_shape_goes_to_the_first_kernel_of_its_rule_that_accepts_i
     write_text(folder / (std::string("kernels/") + name + "/attention_forward.hpp"), *header);
   }
   const LauncherInput front{task, tiled, facts, shapes};
-  const auto header = front_launcher_header(front, kernels, dispatch);
+  const std::vector<Specialisation> served = specialisations(one);
+  const auto parts = cpu_parts({one, served, {}, {}});
+  BOOST_REQUIRE_MESSAGE(parts, (parts ? "" : parts.error().message));
+  const auto header = front_launcher_header(front, kernels, dispatch, parts->front);
   BOOST_REQUIRE_MESSAGE(header, (header ? "" : header.error().message));
   write_text(folder / "attention_forward.hpp", *header);
   write_text(folder / "asks.cpp", R"(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How OpenCL kernels run in their cells, and how those end that misbehave.
 // runs alone
+// also without bubblewrap
 // long: 60 s, evaluators/devices/opencl, evaluators/languages/opencl_c
 #include "evaluators/devices/opencl/session.hpp"
 

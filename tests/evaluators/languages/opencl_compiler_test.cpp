@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the OpenCL compiler accepts and refuses, and what it says.
+// also without bubblewrap
 // long: 60 s, evaluators/devices/opencl, evaluators/languages/opencl_c
 #include "support/contains.hpp"
 #include "support/opencl_kernels.hpp"
@@ -73,7 +74,9 @@ BOOST_AUTO_TEST_CASE(what_no_kernel_may_do_is_refused_before_it_runs) {
   BOOST_TEST(contains(reason("prints.cl", Stage::screen), "prints"));
   BOOST_TEST(contains(reason("calls_others.cl", Stage::compile), "getpid"));
   BOOST_TEST(contains(reason("keeps_state.cl", Stage::compile), "constant address space"));
-  BOOST_TEST(contains(reason("reads_files.cl", Stage::compile), "/etc/passwd' file not found"));
+  const std::string reads =
+      reason("reads_files.cl", Stage::compile);  // outside bubblewrap it exists, and cannot be opened
+  BOOST_TEST((contains(reads, "/etc/passwd' file not found") || contains(reads, "Permission denied")), reads);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

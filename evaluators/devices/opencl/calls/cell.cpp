@@ -74,6 +74,8 @@ class Cell {
     for (const json& each : job.at("buffers"))
       buffers_.push_back({each.at("bytes").get<std::size_t>(), each.at("input").get<bool>(),
                           each.at("zero").get<bool>(), nullptr});
+    counters_ = job.at("counters").get<std::size_t>();
+    if (counters_ > 0) map_counters();
     load(job);
     if (job.at("copies").get<bool>() || !is_processor(opened_.device)) {
       std::vector<Mapped> mapped;
@@ -90,12 +92,15 @@ class Cell {
       throw std::runtime_error("this system has no filters of system calls (seccomp)");
     if (request.kind == Request::Kind::prepare) prepare(request);
     if (request.kind == Request::Kind::run) {
+      if (counters_ > 0) std::memset(place_of_counters(), 0, counters_);
       reply.seconds = run();
       if (copies_)
         if (const std::optional<std::size_t> changed = copies_->fetch()) {
           reply.kind = Reply::Kind::changed;
           reply.address = *changed;
         }
+      // The last buffer is theirs; no kernel has it.
+      if (counters_ > 0) std::memcpy(last_buffer_, place_of_counters(), counters_);
     }
     return reply;
   }
@@ -107,6 +112,14 @@ class Cell {
     cl_mem memory;
   };
 
+  static void* place_of_counters() { return reinterpret_cast<void*>(counters_address); }
+  void map_counters() const {
+    if (counters_ > most_counters || buffers_.empty() || buffers_.back().bytes != counters_)
+      throw std::runtime_error("the counters of the check build have another size");
+    if (::mmap(place_of_counters(), counters_, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != place_of_counters())
+      throw std::runtime_error("the address of the check build's counters is already in use");
+  }
   void load(const json& job) {
     const std::string binary = contents_of(job.at("binary").get<std::string>());
     const auto* bytes = reinterpret_cast<const unsigned char*>(binary.data());
@@ -139,6 +152,7 @@ class Cell {
           std::max<std::size_t>(buffers_[i].bytes, 1), data, &code);
       check(code, "clCreateBuffer");
     }
+    if (!buffers_.empty()) last_buffer_ = reinterpret_cast<void*>(request.addresses[buffers_.size() - 1]);
     std::vector<cl_mem> memories;
     for (const Buffer& buffer : buffers_) memories.push_back(buffer.memory);
     set_arguments(launches_, memories);
@@ -179,6 +193,8 @@ class Cell {
 
   Opened opened_;
   std::vector<Buffer> buffers_;
+  std::size_t counters_ = 0;  // bytes; 0: this is no check build
+  void* last_buffer_ = nullptr;
   std::vector<Launch> launches_;
   std::optional<DeviceCopies> copies_;
 };

@@ -7,10 +7,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace cultivar::opencl {
 
 inline constexpr std::size_t most_buffers = 64;
+// Where kernels of a check build write their counters, in memory that the cell maps.
+inline constexpr std::uint64_t counters_address = 0x510000000000;
+inline constexpr std::uint64_t most_counters = std::uint64_t{1} << 24;
+// The first kernel in the plan of a check build (judge/check_build_runs.hpp), which clears them; here the
+// cell does.
+inline constexpr std::string_view check_begin = "cultivar_check_begin";
 // File descriptors that the cell inherits at start.
 inline constexpr int input_descriptor = 3, arena_descriptor = 4, socket_descriptor = 5;
 

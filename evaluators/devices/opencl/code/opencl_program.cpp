@@ -104,6 +104,19 @@ std::string OpenclProgram::inside(const fs::path& folder) const {
 OpenclProgram::Start OpenclProgram::start(const std::vector<std::string>& arguments, const fs::path& folder,
                                           const std::vector<fs::path>& readable,
                                           const std::vector<std::string>& tool) const {
+  std::vector<std::string> command = tool;
+  command.push_back(sandbox_.usable() ? kInside : program_.string());
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return started(command, folder, readable, !tool.empty());
+}
+
+OpenclProgram::Start OpenclProgram::start_tool(const std::vector<std::string>& command,
+                                               const fs::path& folder) const {
+  return started(command, folder, {}, true);
+}
+
+OpenclProgram::Start OpenclProgram::started(const std::vector<std::string>& command, const fs::path& folder,
+                                            const std::vector<fs::path>& readable, bool with_tool) const {
   Start start;
   ProcessOptions& process = start.process;
   const std::vector<std::string> variables = environment(inside(folder));
@@ -118,14 +131,12 @@ OpenclProgram::Start OpenclProgram::start(const std::vector<std::string>& argume
       if (there(card))
         flags.insert(flags.end(), {"--dev-bind", card, card, "--ro-bind", "/sys", "/sys", "--proc", "/proc"});
     // A tool looks for its own parts beside its program (/proc/self/exe).
-    if (!tool.empty()) flags.insert(flags.end(), {"--proc", "/proc"});
+    if (with_tool) flags.insert(flags.end(), {"--proc", "/proc"});
     for (const std::string& variable : variables) {
       const std::size_t equals = variable.find('=');
       flags.insert(flags.end(), {"--setenv", variable.substr(0, equals), variable.substr(equals + 1)});
     }
     process.command = sandbox_.command(mounts, flags);
-    process.command.insert(process.command.end(), tool.begin(), tool.end());
-    process.command.push_back(kInside);
   } else {
     start.walls = walls_around(folder, readable);
     std::vector<fs::path> needed = readable;
@@ -133,10 +144,8 @@ OpenclProgram::Start OpenclProgram::start(const std::vector<std::string>& argume
     process.privileges = sandbox_.privileges_outside(needed, folder);
     process.folder = folder;
     process.environment = variables;
-    process.command = tool;
-    process.command.push_back(program_.string());
   }
-  process.command.insert(process.command.end(), arguments.begin(), arguments.end());
+  process.command.insert(process.command.end(), command.begin(), command.end());
   process.pipe_input = process.pipe_output = false;
   process.captured_bytes = 32 << 10;
   process.expendable = true;

@@ -44,6 +44,8 @@ class OpenclProgram {  // thread-safe
   Start start(const std::vector<std::string>& arguments, const std::filesystem::path& folder,
               const std::vector<std::filesystem::path>& readable = {},
               const std::vector<std::string>& tool = {}) const;
+  // A program of /usr by itself, with its arguments, in the same sandbox.
+  Start start_tool(const std::vector<std::string>& command, const std::filesystem::path& folder) const;
   // How the program sees the folder.
   std::string inside(const std::filesystem::path& folder) const;
 
@@ -53,6 +55,8 @@ class OpenclProgram {  // thread-safe
  private:
   std::optional<FileAccessRules> walls_around(const std::filesystem::path& folder,
                                               const std::vector<std::filesystem::path>& readable) const;
+  Start started(const std::vector<std::string>& command, const std::filesystem::path& folder,
+                const std::vector<std::filesystem::path>& readable, bool with_tool) const;
   std::filesystem::path program_;
   Sandbox sandbox_;
   OpenclDeviceWords device_;
