@@ -69,7 +69,11 @@ def build(say=print):
             say("building " + region["name"])
             for command in (["cmake", "-S", str(folder), "-B", str(folder / "build")],
                             ["cmake", "--build", str(folder / "build"), "--target", library]):
-                done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                try:
+                    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                except OSError as error:
+                    say("%s cannot be started (%s): install CMake, or put it into PATH" % (command[0], error.strerror))
+                    break
                 if done.returncode:
                     say("%s failed:\n%s" % (" ".join(command), done.stdout[-2000:]))
                     break

@@ -91,7 +91,8 @@ def prove(out, seconds, say):
     try:
         return json.loads(text)
     except ValueError:
-        raise Refusal("The proof ended without a result: " + " ".join(said[-12:])[-1500:], "The kernels are not used.") from None
+        last = next((line for line in reversed(said) if line.strip()), f"exit code {verify.returncode}")  # of a traceback: the error
+        raise Refusal(f"The proof ended without a result: {last.strip()[:500]}", "The kernels are not used.") from None
 
 
 def slower(proof):

@@ -159,7 +159,7 @@ class Lowering(Views, Reductions, Orders, Products):
             opening = f'extern "C" __global__ void __launch_bounds__(THREADS)\n    {name}('
             blocks = to_task_plain(total) if per_block else f"ceil_div({to_task_plain(total)}, THREADS)"
             launch = (
-                f'  - kernel: {name}\n    grid: ["min({blocks}, 1048576)", 1, 1]\n    block: [THREADS, 1, 1]\n'
+                f'  - kernel: {name}\n    grid: ["min({blocks}, 64 * num_sms)", 1, 1]\n    block: [THREADS, 1, 1]\n'
                 f"    args: [{', '.join(args)}]"
             )
         self.functions.append(f"{opening}{', '.join(parameters)}) {{\n{head}{text}\n}}\n")
