@@ -53,7 +53,14 @@ std::string without_database(const fs::path& folder) {
   fs::path newest;
   for (const auto& entry : fs::directory_iterator(folder / "checkpoints", ignored))
     if (entry.path().extension() == ".db" && entry.path() > newest) newest = entry.path();
-  if (newest.empty()) return fmt::format("{} is not a run: it holds no run.db", folder.string());
+  if (newest.empty()) {
+    std::string words = fmt::format("{} is not a run: it holds no run.db", folder.string());
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+      if (fs::exists(entry.path() / "run.db", ignored))
+        return words + fmt::format("; it holds runs, such as {}: cultivar runs {} lists them", shell_word(entry.path().string()),
+                                   shell_word(folder.string()));
+    return words;
+  }
   return fmt::format(
       "{0} has no run.db, but it has checkpoints. Copy the newest one, then resume:\n"
       "  cp {1} {0}/run.db",

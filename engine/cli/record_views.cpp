@@ -129,6 +129,10 @@ std::string text_of(const Best& best) {
     text += *best.ratio_to_seed == 1.0 ? ", the first seed"
                                        : ", " + ratio_of(*best.ratio_to_seed) + " the first seed there";
   for (const auto& [name, ratio] : best.ratios) add(ratio, name);
+  constexpr double kApart = 1.25;  // more than what one measurement is off by
+  if (best.confirmed && std::max(best.fitness / *best.confirmed, *best.confirmed / best.fitness) > kApart)
+    beside += fmt::format("; {:.4g} {} in its confirmation, when the machine was {}", *best.confirmed, best.unit,
+                          *best.confirmed < best.fitness ? "slower or busy" : "faster or less busy");
   return text + beside;
 }
 
@@ -149,7 +153,8 @@ std::string seed_text(const SeedRatio& seed) {
 }
 
 std::string rate_text(const Summary& s) {
-  return fmt::format("{:.3g} evaluations per hour, {}", s.evaluations_per_hour, kRateOver);
+  const double rate = s.evaluations_per_hour;
+  return fmt::format("{:.{}f} evaluations per hour, {}", rate, rate < 10.0 ? 1 : 0, kRateOver);
 }
 
 std::string rejected_text(const std::map<Stage, std::int64_t>& rejected) {

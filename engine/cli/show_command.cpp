@@ -48,7 +48,12 @@ void print_evaluation(const Evaluation& e, const std::vector<BeyondMemory>& beyo
   for (const BeyondMemory& each : beyond) output.line(each.words());
   if (e.checked) output.line(checked_words(*e.checked));
   if (e.coverage) output.line(e.coverage->text());
-  if (!e.diagnostics.empty()) output.line(e.diagnostics);
+  constexpr std::size_t kMost = 20'000;  // a compiler may write megabytes
+  if (e.diagnostics.size() > kMost)
+    output.line(fmt::format("{}\n... and {} more bytes: --json has all of them",
+                            utf8_text(std::string_view(e.diagnostics).substr(0, kMost)), e.diagnostics.size() - kMost));
+  else if (!e.diagnostics.empty())
+    output.line(e.diagnostics);
   std::string resources;
   for (const auto& [name, value] : e.resources.values)
     resources += fmt::format("{}{} {:.0f}", resources.empty() ? "" : ", ", name, value);
@@ -201,7 +206,8 @@ int show_command(const Arguments& arguments) {
   options.argument("RUN", run, "the run's folder, or its name under runs/");
   options.optional_argument(
       "ID", text,
-      "an individual's number, a prefix of its variant id, `best` or `seed`; RUN:ID gives both at once");
+      "an individual's number, four or more digits of its variant id, `best` (the default) or `seed`; RUN:ID "
+      "gives both at once");
   options.flag("--source", only_source, "print only the source, followed by its headers");
   options.option("--out", out, "only write the source and its headers as files into this folder");
   options.flag("--prompt", prompt,
@@ -214,11 +220,10 @@ int show_command(const Arguments& arguments) {
   const Output output(as_json);
   if (text.empty()) {
     const auto both = split_run_and_id(run);
-    if (!both || both->second.empty()) {
-      (void)open_run(find_installation(), both ? both->first : run);  // the worse mistake first
-      throw InputError(fmt::format("an individual is missing; for example: cultivar show {} best", run));
-    }
-    std::tie(run, text) = *both;
+    if (both && !both->second.empty())
+      std::tie(run, text) = *both;
+    else
+      text = "best";
   }
   const Record record = open_run(find_installation(), run);
   const fs::path folder = find_run(find_installation(), run);

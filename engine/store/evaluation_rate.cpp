@@ -13,7 +13,7 @@ void EvaluationRate::ended(double elapsed_s) {
 }
 
 double EvaluationRate::per_hour() const {
-  if (ends_.size() < 2) return 0.0;
+  if (ends_.size() < kLeast) return 0.0;
   const double last = ends_.back();
   std::size_t from = ends_.size() - 1;
   while (from > 0 && (ends_[from - 1] >= last - kWindow || ends_.size() - from < kFewest)) --from;

@@ -18,12 +18,12 @@ class EvaluationRate {
  public:
   void ended(double elapsed_s);  // an evaluation, at this search time; in order
   // Of those that ended in the quarter of an hour before the last one, or of the newest 20 if those are more;
-  // of at most 1000. 0: not known yet.
+  // of at most 1000. 0: not known yet, since too few have ended to say more than chance.
   double per_hour() const;
 
  private:
   static constexpr double kWindow = 900.0;  // seconds
-  static constexpr std::size_t kFewest = 20, kMost = 1000;
+  static constexpr std::size_t kLeast = 4, kFewest = 20, kMost = 1000;
   friend EvaluationRate rate_of(const Record&);
 
   std::deque<double> ends_;

@@ -25,11 +25,14 @@ IndividualId find_individual(const Record& record, const std::string& text, cons
       digits.size() >= 4 &&
       (digits.size() >= 8 || digits.find_first_not_of("0123456789") != std::string::npos) &&
       digits.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+  const bool short_prefix = !prefix && digits.size() < 4 &&
+                            digits.find_first_not_of("0123456789") != std::string::npos &&
+                            digits.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
   throw InputError(fmt::format(
-      "{} '{}'. Valid names are 1 to {}, `best` and `seed`; {} shows them{}",
+      "{} '{}'{}. Valid names are 1 to {}, `best` and `seed`; {} shows them{}",
       prefix ? "no individual of this run, or more than one, has an id that starts with"
              : "this run has no individual",
-      text, record.count(), lister,
+      text, short_prefix ? " (of an id, at least four digits are needed)" : "", record.count(), lister,
       draft ? ". A draft such as d1 has that name only in the conversation that created it; the tool "
               "list_lineage has the names of others' drafts"
             : ""));

@@ -155,6 +155,7 @@ Summary summary_of(const Record& record) {
       b.seed_beside = found->beside;
     }
     if (const auto confirmed = record.confirmation(*id)) {
+      if (confirmed->fitness > 0.0) b.confirmed = confirmed->fitness;
       std::map<std::string, std::vector<double>> logs;
       for (const WorkloadResult& workload : confirmed->workloads)
         for (const auto& [contender, ratio] : workload.ratios)
@@ -174,7 +175,7 @@ Summary summary_of(const Record& record) {
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, id, fitness, measured, gain, unit, ratio_to_seed, seed_beside,
-                                   ratios, found_at)
+                                   ratios, confirmed, found_at)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit, by_duel)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
 CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, stop, lost, elapsed_s, started_at,

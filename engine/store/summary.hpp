@@ -22,6 +22,7 @@ struct Best {
   std::optional<double> ratio_to_seed;   // its speed over that of the first seed that was measured
   bool seed_beside = false;              // that ratio was measured side by side, in its confirmation
   std::map<std::string, double> ratios;  // contender -> geometric mean, interleaved, from its confirmation
+  std::optional<double> confirmed;       // its fitness in its confirmation
   std::optional<double> found_at;        // when it was confirmed, in seconds since 1970
 };
 

@@ -42,6 +42,7 @@ bool is_run(const fs::path& folder) {
 std::vector<fs::path> runs_below(const fs::path& folder) {
   std::vector<fs::path> runs;
   std::error_code none;
+  if (is_run(folder)) return {fs::canonical(folder, none)};
   for (const fs::path& each : folders_in(folder))
     if (is_run(each))
       runs.push_back(fs::canonical(each, none));
