@@ -94,8 +94,9 @@ int import_command(const Arguments& arguments) {
   options.option("--threads", threads, "of a whole model and its kernels; 0: all cores");
   options.flag("--known", known,
                "of a whole model: only functions of PyTorch that an installed task computes; no new tasks");
-  options.flag("--no-autotune", no_autotune,
-               "of a whole model on a GPU: not beside torch.compile with max-autotune, which compiles for minutes");
+  options.flag(
+      "--no-autotune", no_autotune,
+      "of a whole model on a GPU: not beside torch.compile with max-autotune, which compiles for minutes");
   options.option("--least", least, "of a whole model: the share of its time that a region must promise");
   options.option("--regions", regions, "of a whole model: the most tasks");
   options.option("--kernelbench", checkout, "import problems of this checkout of KernelBench");

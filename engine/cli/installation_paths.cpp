@@ -57,8 +57,8 @@ std::string without_database(const fs::path& folder) {
     std::string words = fmt::format("{} is not a run: it holds no run.db", folder.string());
     for (const auto& entry : fs::directory_iterator(folder, ignored))
       if (fs::exists(entry.path() / "run.db", ignored))
-        return words + fmt::format("; it holds runs, such as {}: cultivar runs {} lists them", shell_word(entry.path().string()),
-                                   shell_word(folder.string()));
+        return words + fmt::format("; it holds runs, such as {}: cultivar runs {} lists them",
+                                   shell_word(entry.path().string()), shell_word(folder.string()));
     return words;
   }
   return fmt::format(

@@ -131,8 +131,9 @@ std::string text_of(const Best& best) {
   for (const auto& [name, ratio] : best.ratios) add(ratio, name);
   constexpr double kApart = 1.25;  // more than what one measurement is off by
   if (best.confirmed && std::max(best.fitness / *best.confirmed, *best.confirmed / best.fitness) > kApart)
-    beside += fmt::format("; {:.4g} {} in its confirmation, when the machine was {}", *best.confirmed, best.unit,
-                          *best.confirmed < best.fitness ? "slower or busy" : "faster or less busy");
+    beside +=
+        fmt::format("; {:.4g} {} in its confirmation, when the machine was {}", *best.confirmed, best.unit,
+                    *best.confirmed < best.fitness ? "slower or busy" : "faster or less busy");
   return text + beside;
 }
 

@@ -51,7 +51,8 @@ void print_evaluation(const Evaluation& e, const std::vector<BeyondMemory>& beyo
   constexpr std::size_t kMost = 20'000;  // a compiler may write megabytes
   if (e.diagnostics.size() > kMost)
     output.line(fmt::format("{}\n... and {} more bytes: --json has all of them",
-                            utf8_text(std::string_view(e.diagnostics).substr(0, kMost)), e.diagnostics.size() - kMost));
+                            utf8_text(std::string_view(e.diagnostics).substr(0, kMost)),
+                            e.diagnostics.size() - kMost));
   else if (!e.diagnostics.empty())
     output.line(e.diagnostics);
   std::string resources;

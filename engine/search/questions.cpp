@@ -417,7 +417,9 @@ int Questions::letters_out() const {
   }));
 }
 
-int Questions::calls_out() const { return static_cast<int>(dialogues_.size()) - letters_out(); }
+int Questions::calls_out() const {
+  return static_cast<int>(dialogues_.size()) - letters_out();
+}
 
 void Questions::write_state(Step& step) const {
   if (!models_) return;

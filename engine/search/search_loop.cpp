@@ -252,8 +252,10 @@ bool SearchLoop::kernels_first() {
   const std::int64_t answers = questions_.results_received();
   if (!due_) due_ = {now, breeding_.archive().size(), answers};
   if (now - due_->since_s > kAtMost) return false;
-  const bool of_first_seed = breeding_.incumbent() == 0 && breeding_.winner() == 0 && of_a_seed(*breeding_.challenger());
-  const bool asks = asks_models() && parts_.turn_s <= 0 && answers - due_->answers < parts_.config.asking.in_flight;
+  const bool of_first_seed =
+      breeding_.incumbent() == 0 && breeding_.winner() == 0 && of_a_seed(*breeding_.challenger());
+  const bool asks =
+      asks_models() && parts_.turn_s <= 0 && answers - due_->answers < parts_.config.asking.in_flight;
   if (of_first_seed && asks && (questions_.calls_out() > 0 || now - due_->since_s < kUntilAsked)) {
     due_->last = breeding_.archive().size();
     return true;

@@ -73,11 +73,13 @@ class SearchLoop {
   void watch_budgets();
   void watch_turn();
   bool of_a_seed(IndividualId) const;  // its source, whatever its values
-  // In a turn: whether the first confirmation waits for kernels that letters brought: they are probably faster.
+  // In a turn: whether the first confirmation waits for kernels that letters brought: they are probably
+  // faster.
   bool answers_first() const;
   // Whether the comparison that is due waits for kernels that models or users wrote. It keeps the device for
-  // minutes, they for seconds each, and they may make it needless: those that are under way when it becomes due
-  // go first. The first confirmation, if it is a seed's, also waits for the first answers, though not for letters.
+  // minutes, they for seconds each, and they may make it needless: those that are under way when it becomes
+  // due go first. The first confirmation, if it is a seed's, also waits for the first answers, though not for
+  // letters.
   bool kernels_first();
   bool turn_is_over() const;  // Runtime::turn_s; false once a budget has ended the search
   void close(Outcome::Stop, std::string reason, double limit_s);  // started jobs may finish
@@ -124,7 +126,7 @@ class SearchLoop {
     std::int64_t answers;  // how many had come when it became due
   };
   std::optional<Due> due_;  // the comparison that kernels_first() holds up
-  double began_s_ = 0.0;                               // of this session
+  double began_s_ = 0.0;    // of this session
   std::optional<Clock::time_point> only_letters_since_;
   double stopped_s_ = stopped_s();  // at the last tick
 };

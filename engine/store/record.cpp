@@ -118,14 +118,15 @@ Expected<Record> Record::open(const std::filesystem::path& run_folder) {
   try {
     auto [db, version] = open_to_read(folder.database());
     if (version == 0)
-      return failure("open run",
-                     fmt::format("{} is damaged: {}", folder.database().string(), remedy_of_damage(run_folder)));
+      return failure("open run", fmt::format("{} is damaged: {}", folder.database().string(),
+                                             remedy_of_damage(run_folder)));
     if (version > kSchemaVersion)  // an older one only lacks tables that are checked for before use
       return failure("open run", fmt::format("{} has format {}, but this program reads format {}",
                                              folder.database().string(), version, kSchemaVersion));
     if (const std::string foreign = foreign_object(*db); !foreign.empty())
-      return failure("open run", fmt::format("{} holds the {}, which no run has: another program changed it. {}",
-                                             folder.database().string(), foreign, remedy_of_damage(run_folder)));
+      return failure("open run",
+                     fmt::format("{} holds the {}, which no run has: another program changed it. {}",
+                                 folder.database().string(), foreign, remedy_of_damage(run_folder)));
     return Record(std::move(db), run_folder);
   } catch (const SQLite::Exception& e) {
     return tl::make_unexpected(trouble(e, "open run", folder.database()));

@@ -42,7 +42,8 @@ std::string remedy_of_damage(const std::filesystem::path& run_folder) {
   for (const auto& entry : std::filesystem::directory_iterator(run_folder / "checkpoints", none))
     if (entry.path().extension() == ".db")
       return fmt::format("`cultivar resume {}` restores the newest good checkpoint", run_folder.string());
-  return "there is no checkpoint beside it. A copy of the folder helps, or what sqlite3's command .recover saves of run.db";
+  return "there is no checkpoint beside it. A copy of the folder helps, or what sqlite3's command .recover "
+         "saves of run.db";
 }
 
 bool means_damage(const SQLite::Exception& e) {

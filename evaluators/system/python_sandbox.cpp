@@ -44,8 +44,8 @@ Expected<ChildProcess> start_python(const Interpreter& python, const PythonProgr
       {"PYTHONHASHSEED", "0"},
       {"OMP_WAIT_POLICY", "PASSIVE"}};  // threads that spin would disturb what is timed next
   if (program.card) {
-    // What torch.compile and CMake start, and CMake itself: it may be a package of this Python, or, where nothing
-    // hides the user's folders, anywhere in PATH.
+    // What torch.compile and CMake start, and CMake itself: it may be a package of this Python, or, where
+    // nothing hides the user's folders, anywhere in PATH.
     std::string& path = environment.front().second;
     path = fs::path(python.executable).parent_path().string() + ":" + path + ":/sbin:/usr/local/cuda/bin";
     if (const char* value = std::getenv("PATH"); value && !sandbox.usable()) path += ":" + std::string(value);

@@ -217,16 +217,19 @@ BOOST_AUTO_TEST_CASE(a_child_without_privileges_has_no_capabilities_and_never_ge
 
 // Caches of compilers write a file in a folder of its own and move it to its place.
 BOOST_AUTO_TEST_CASE(a_child_behind_file_access_rules_moves_files_below_its_folder_and_reads_no_other) {
-  const auto folder = std::filesystem::temp_directory_path() / ("cultivar-walls-" + std::to_string(::getpid()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("cultivar-walls-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder / "inside/new");
   std::ofstream(folder / "inside/new/file") << "moved\n";
   std::ofstream(folder / "outside") << "secret\n";
-  if (const auto walls = FileAccessRules::make({"/usr", "/bin", "/lib", "/lib64", "/etc"}, {folder / "inside"})) {
+  if (const auto walls =
+          FileAccessRules::make({"/usr", "/bin", "/lib", "/lib64", "/etc"}, {folder / "inside"})) {
     ProcessOptions options;
     options.walls = &*walls;
-    ChildProcess child = shell("mv " + (folder / "inside/new/file").string() + " " + (folder / "inside/file").string() + " && cat " +
-                                   (folder / "inside/file").string() + "; cat " + (folder / "outside").string(),
-                               options);
+    ChildProcess child =
+        shell("mv " + (folder / "inside/new/file").string() + " " + (folder / "inside/file").string() +
+                  " && cat " + (folder / "inside/file").string() + "; cat " + (folder / "outside").string(),
+              options);
     BOOST_TEST(read_all(child.output()) == "moved\n");
   } else {
     BOOST_TEST_MESSAGE(walls.error().message);
