@@ -83,6 +83,11 @@ def finished(case):
         assert all(cell for row in figures for cell in row) and sum(row[4].startswith("20") for row in figures) == 4, figures
         assert b.run("return [...document.querySelectorAll('.tag')].map(e => e.innerText)") == ["best"]
         assert b.run("return document.querySelectorAll('tr.unrun').length") == 3
+        b.size(360, 900)
+        case.open(server.url, "variant", id=best)
+        b.run("document.querySelector('[role=region][aria-label^=\"Times by workload\"] td').textContent = 'B4_H16_S4096_D128_causal_bf16'")
+        case.no_trouble("a workload of a long name")
+        b.size(1440, 900)
         case.open(server.url, "variant", id=next(id for id in range(40, 241, 40) if json.loads(server.ask("/api/variant?id=%d" % id)[2])["profile"]))
         assert "26 % long_scoreboard" in b.text() and "Roofline" in b.text(), b.text()[:800]
 
