@@ -252,12 +252,25 @@ def unanswered(case):
         assert b.run("return " + hidden)
         server.end()
         b.wait("!" + hidden, 60.0)
-        assert "does not answer" in b.run("return document.getElementById('lost').innerText")
+        said = "document.body.innerText.split('does not answer').length - 1"
+        assert b.run("return " + said) == 1, b.text()
+        b.run("location.hash = arguments[0]", "#view=log")
+        b.wait("document.querySelector('h1').innerText === 'Log'")
+        assert b.run("return " + said) == 1 and "fetch" not in b.text(), b.text()
         server = Served(case.programs, run, port=server.port)
         b.wait(hidden, 60.0)
+        case.ready("log")
+        b.run("unanswered()")
+        assert not b.run("return " + hidden)
+        assert b.run("news(place.run); return " + hidden), "news of the record leaves the banner"
+        boxes = "return show(false).then(() => [...document.querySelectorAll('.error')].filter(e => e.checkVisibility()).map(e => e.innerText))"
+        b.go(server.url + "#view=variant&id=99999")
+        case.ready("error")
+        for _ in range(2):
+            assert b.run(boxes) == ["This run has no individual with that number."], b.run(boxes)
         b.go(server.url + "#run=nope&view=overview")
         b.wait("document.querySelector('main').dataset.ready === 'error'", 30.0)
-        assert b.run("return document.getElementById('state').innerText") == ""
+        assert b.run("return document.getElementById('state').innerText") == "" and len(b.run(boxes)) == 1, b.text()
     finally:
         b.close()
         server.end()
