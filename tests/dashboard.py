@@ -5,12 +5,14 @@
 
 BIN is the folder of the built programs. Exit code 77: there is no Chromium or chromedriver.
 """
+import contextlib
 import http.client
 import json
 import os
 import pathlib
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -276,6 +278,40 @@ def unanswered(case):
         server.end()
 
 
+def early(case):
+    """A record of an early version, which lacks the device time and the ratios that its search would have gone by."""
+    run = case.make("early", "--individuals", "120")
+    with contextlib.closing(sqlite3.connect(run / "run.db")) as db, db:
+        db.execute("DELETE FROM tallies WHERE key = 'device_ms'")
+        db.execute("UPDATE decisions SET body = json_extract(body, '$.verdict') WHERE kind = 'duel' AND body LIKE '{%'")
+        db.execute("UPDATE duels SET report = json_set(report, '$.decision.log_ratio', 0.2)")
+    status = subprocess.run([str(case.programs / "cultivar"), "status", str(run)], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert "device time not recorded" in status, status
+    server = Served(case.programs, run)
+    b = case.browser = chromium.Browser()
+
+    def number(text):
+        return float(text.replace(",", ""))
+    try:
+        for width in (1440, 360):
+            b.size(width, 900)
+            case.open(server.url, "islands")
+            best = json.loads(server.ask("/api/state")[2])["summary"]["best"]
+            cells = b.run("return [...document.querySelectorAll('main table')].slice(1).flatMap(t => [...t.querySelectorAll('tbody tr')]).map(r => [...r.cells].map(c => c.innerText)).filter(c => c[0] === arguments[0])", "#%d" % best["id"])
+            assert cells and all(number(row[1]) > 1.2 * number(row[2]) for row in cells) and "In the search" in b.text(), cells
+            assert all(abs(number(row[1]) / best["fitness"] - 1.0) < 1e-3 for row in cells), (cells, best)
+            case.no_trouble(("early islands", width))
+            case.open(server.url, "devices")
+            assert "of evaluations alone" in b.text() and "Busy share" not in b.text() and "with duels and confirmations" not in b.text(), b.text()[:600]
+            case.no_trouble(("early devices", width))
+            case.open(server.url, "budgets")
+            assert "Device time of evaluations alone" in b.text(), b.text()[:600]
+            case.no_trouble(("early budgets", width))
+    finally:
+        b.close()
+        server.end()
+
+
 def running(case):
     writer = case.make("live", "--individuals", "60", "--live", "8")
     case.make("other", "--individuals", "30")
@@ -526,7 +562,7 @@ def large(case):
         b.close()
 
 
-CASES = {"refused": refused, "finished": finished, "running": running, "suite": suite, "restarted": restarted, "unanswered": unanswered, "one_file": one_file, "terminal": terminal, "with_search": with_search, "large": large}
+CASES = {"refused": refused, "finished": finished, "running": running, "suite": suite, "restarted": restarted, "unanswered": unanswered, "early": early, "one_file": one_file, "terminal": terminal, "with_search": with_search, "large": large}
 
 
 def main():
