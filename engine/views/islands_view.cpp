@@ -49,7 +49,8 @@ json elite_facts(const RunIndex& index, const Elite& elite) {
   json facts = k ? row_facts(index, *k) : json{{"id", elite.id}};
   // By duels only if the version of the search recorded their ratios: the search orders its parents by it.
   const double fitness = facts.value("fitness", 0.0);
-  if (std::abs(elite.fitness - fitness) > 1e-9 * std::abs(fitness)) facts["fitness_in_search"] = elite.fitness;
+  if (std::abs(elite.fitness - fitness) > 1e-9 * std::abs(fitness))
+    facts["fitness_in_search"] = elite.fitness;
   facts["immigrant"] = elite.immigrant;
   facts["family"] = elite.family;
   return facts;

@@ -115,7 +115,8 @@ BOOST_AUTO_TEST_CASE(dashboards_on_other_ports_of_a_machine_leave_each_others_co
     return pair.substr(0, pair.find('='));
   };
   std::set<std::string> names;
-  for (const char* host : {"localhost", "localhost:8321", "localhost:8322"}) names.insert(cookie(host, "abc"));
+  for (const char* host : {"localhost", "localhost:8321", "localhost:8322"})
+    names.insert(cookie(host, "abc"));
   BOOST_TEST(names.size() == 3U);
   BOOST_TEST(cookie("[::1]:8321", "abc") == cookie("127.0.0.1:8321", "abc"));
   BOOST_TEST(cookie("[::1]", "abc") == cookie("localhost", "abc"));
