@@ -5,12 +5,14 @@
 
 BIN is the folder of the built programs. Exit code 77: there is no Chromium or chromedriver.
 """
+import contextlib
 import http.client
 import json
 import os
 import pathlib
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -83,6 +85,11 @@ def finished(case):
         assert all(cell for row in figures for cell in row) and sum(row[4].startswith("20") for row in figures) == 4, figures
         assert b.run("return [...document.querySelectorAll('.tag')].map(e => e.innerText)") == ["best"]
         assert b.run("return document.querySelectorAll('tr.unrun').length") == 3
+        b.size(360, 900)
+        case.open(server.url, "variant", id=best)
+        b.run("document.querySelector('[role=region][aria-label^=\"Times by workload\"] td').textContent = 'B4_H16_S4096_D128_causal_bf16'")
+        case.no_trouble("a workload of a long name")
+        b.size(1440, 900)
         case.open(server.url, "variant", id=next(id for id in range(40, 241, 40) if json.loads(server.ask("/api/variant?id=%d" % id)[2])["profile"]))
         assert "26 % long_scoreboard" in b.text() and "Roofline" in b.text(), b.text()[:800]
 
@@ -247,12 +254,59 @@ def unanswered(case):
         assert b.run("return " + hidden)
         server.end()
         b.wait("!" + hidden, 60.0)
-        assert "does not answer" in b.run("return document.getElementById('lost').innerText")
+        said = "document.body.innerText.split('does not answer').length - 1"
+        assert b.run("return " + said) == 1, b.text()
+        b.run("location.hash = arguments[0]", "#view=log")
+        b.wait("document.querySelector('h1').innerText === 'Log'")
+        assert b.run("return " + said) == 1 and "fetch" not in b.text(), b.text()
         server = Served(case.programs, run, port=server.port)
         b.wait(hidden, 60.0)
+        case.ready("log")
+        b.run("unanswered()")
+        assert not b.run("return " + hidden)
+        assert b.run("news(place.run); return " + hidden), "news of the record leaves the banner"
+        boxes = "return show(false).then(() => [...document.querySelectorAll('.error')].filter(e => e.checkVisibility()).map(e => e.innerText))"
+        b.go(server.url + "#view=variant&id=99999")
+        case.ready("error")
+        for _ in range(2):
+            assert b.run(boxes) == ["This run has no individual with that number."], b.run(boxes)
         b.go(server.url + "#run=nope&view=overview")
         b.wait("document.querySelector('main').dataset.ready === 'error'", 30.0)
-        assert b.run("return document.getElementById('state').innerText") == ""
+        assert b.run("return document.getElementById('state').innerText") == "" and len(b.run(boxes)) == 1, b.text()
+    finally:
+        b.close()
+        server.end()
+
+
+def early(case):
+    """A record of an early version, which lacks the device time and the ratios that its search would have gone by."""
+    run = case.make("early", "--individuals", "120")
+    with contextlib.closing(sqlite3.connect(run / "run.db")) as db, db:
+        db.execute("DELETE FROM tallies WHERE key = 'device_ms'")
+        db.execute("UPDATE decisions SET body = json_extract(body, '$.verdict') WHERE kind = 'duel' AND body LIKE '{%'")
+        db.execute("UPDATE duels SET report = json_set(report, '$.decision.log_ratio', 0.2)")
+    status = subprocess.run([str(case.programs / "cultivar"), "status", str(run)], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert "device time not recorded" in status, status
+    server = Served(case.programs, run)
+    b = case.browser = chromium.Browser()
+
+    def number(text):
+        return float(text.replace(",", ""))
+    try:
+        for width in (1440, 360):
+            b.size(width, 900)
+            case.open(server.url, "islands")
+            best = json.loads(server.ask("/api/state")[2])["summary"]["best"]
+            cells = b.run("return [...document.querySelectorAll('main table')].slice(1).flatMap(t => [...t.querySelectorAll('tbody tr')]).map(r => [...r.cells].map(c => c.innerText)).filter(c => c[0] === arguments[0])", "#%d" % best["id"])
+            assert cells and all(number(row[1]) > 1.2 * number(row[2]) for row in cells) and "In the search" in b.text(), cells
+            assert all(abs(number(row[1]) / best["fitness"] - 1.0) < 1e-3 for row in cells), (cells, best)
+            case.no_trouble(("early islands", width))
+            case.open(server.url, "devices")
+            assert "of evaluations alone" in b.text() and "Busy share" not in b.text() and "with duels and confirmations" not in b.text(), b.text()[:600]
+            case.no_trouble(("early devices", width))
+            case.open(server.url, "budgets")
+            assert "Device time of evaluations alone" in b.text(), b.text()[:600]
+            case.no_trouble(("early budgets", width))
     finally:
         b.close()
         server.end()
@@ -508,7 +562,7 @@ def large(case):
         b.close()
 
 
-CASES = {"refused": refused, "finished": finished, "running": running, "suite": suite, "restarted": restarted, "unanswered": unanswered, "one_file": one_file, "terminal": terminal, "with_search": with_search, "large": large}
+CASES = {"refused": refused, "finished": finished, "running": running, "suite": suite, "restarted": restarted, "unanswered": unanswered, "early": early, "one_file": one_file, "terminal": terminal, "with_search": with_search, "large": large}
 
 
 def main():

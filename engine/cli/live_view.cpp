@@ -207,8 +207,7 @@ LiveView live_view_of(const Summary& s, const BestsSoFar& bests) {
   if (!s.lost.empty()) add("incomplete", plain_line(s.lost, 200));
   for (const auto& [kind, use] : s.budget) {
     if (!use.limit || *use.limit <= 0.0) continue;
-    view.budgets.push_back({name_of_budget(kind),
-                            amount_text(kind, use.used) + " of " + amount_text(kind, *use.limit),
+    view.budgets.push_back({name_of_budget(kind), used_text(s, kind) + " of " + amount_text(kind, *use.limit),
                             use.used / *use.limit});
   }
   if (view.budgets.empty()) add("search time", duration(s.elapsed_s) + ", no limit");

@@ -183,6 +183,11 @@ std::string amount_text(const std::string& budget, double amount) {
   return fmt::format("{:.{}f}", amount, budget == "usd" ? 2 : 0);
 }
 
+std::string used_text(const Summary& s, const std::string& budget) {
+  if (budget == "device_hours" && !s.has_device_time()) return "not recorded";
+  return amount_text(budget, s.budget.at(budget).used);
+}
+
 std::vector<std::pair<std::string, std::string>> times_of(const Summary& s) {
   std::vector<std::pair<std::string, std::string>> times;
   const auto add = [&](const char* what, const std::optional<double>& at) {
@@ -232,7 +237,7 @@ void print_summary(const Summary& s, const Output& output) {
   print_plan(s, output);
   print_models(s, output);
   for (const auto& [kind, use] : s.budget)
-    output.line(fmt::format("  {:<11} {}{}", name_of_budget(kind), amount_text(kind, use.used),
+    output.line(fmt::format("  {:<11} {}{}", name_of_budget(kind), used_text(s, kind),
                             use.limit ? " of " + amount_text(kind, *use.limit) : std::string(", no limit")));
   for (const std::string& device : s.devices) output.line("  device      " + device);
   for (const WorkersOf& pool : s.workers)

@@ -37,6 +37,7 @@ std::string rejected_text(const std::map<Stage, std::int64_t>&);    // "80 rejec
 std::string ending_text(const std::string& why, double left_s);     // of a search that ends
 std::string name_of_budget(const std::string& kind);                // "device time"
 std::string amount_text(const std::string& budget, double amount);  // "1 h 30 min", "0.25"
+std::string used_text(const Summary&, const std::string& budget);   // the same, or "not recorded"
 std::string counted(std::int64_t number, const std::string& what);  // "1 duel", "2 duels"
 // When it began, found its best and ended: what and when, in local time.
 std::vector<std::pair<std::string, std::string>> times_of(const Summary&);

@@ -12,7 +12,6 @@ namespace cultivar {
 namespace {
 
 constexpr std::size_t kLongestTarget = 4096;
-constexpr const char* kCookie = "cultivar_token";
 
 // Without telling by its time where they differ.
 bool same(std::string_view a, std::string_view b) {
@@ -44,6 +43,14 @@ std::string host_name(std::string_view host) {
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (name.ends_with('.')) name.pop_back();
   return name;
+}
+
+// A browser sends a host's cookies to all of its ports: each dashboard of a machine has its own, named by the
+// port that the browser asked.
+std::string cookie_of(std::string_view host) {
+  const std::size_t colon = host.rfind(':');
+  const bool port = colon != std::string_view::npos && host.find(']', colon) == std::string_view::npos;
+  return port ? fmt::format("cultivar_token_{}", host.substr(colon + 1)) : "cultivar_token";
 }
 
 std::string cookie_value(std::string_view cookies, std::string_view name) {
@@ -118,7 +125,7 @@ std::optional<PageResponse> refusal(const PageRequest& request, const AccessRule
       return said(403, "Another site asked for this; only the dashboard's own page may.");
   }
   if (rules.token.empty()) return std::nullopt;
-  const std::string asked = target->value("token");
+  const std::string asked = target->value("token"), cookie = cookie_of(request.host);
   if (page && !asked.empty()) {
     if (!same(rules.token, asked))
       return said(401, "The token is wrong: open the address that `cultivar dashboard` printed.");
@@ -126,13 +133,13 @@ std::optional<PageResponse> refusal(const PageRequest& request, const AccessRule
     response.headers.emplace_back("Location", "/");
     response.headers.emplace_back(
         "Set-Cookie",
-        fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000", kCookie, rules.token));
+        fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000", cookie, rules.token));
     return response;
   }
   constexpr std::string_view kBearer = "Bearer ";
   const bool bearer = request.authorization.starts_with(kBearer) &&
                       same(rules.token, std::string_view(request.authorization).substr(kBearer.size()));
-  if (bearer || same(rules.token, cookie_value(request.cookie, kCookie))) return std::nullopt;
+  if (bearer || same(rules.token, cookie_value(request.cookie, cookie))) return std::nullopt;
   return said(401, "A token is needed: open the address that `cultivar dashboard` printed.");
 }
 

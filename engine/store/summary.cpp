@@ -59,6 +59,10 @@ std::optional<double> end_of(SQLite::Database& db) {
 
 }  // namespace
 
+bool Summary::has_device_time() const {
+  return measured == 0 || budget.at("device_hours").used > 0.0;
+}
+
 Summary summary_of(const Record& record) {
   SQLite::Database& db = record.database();
   const RunFolder folder(record.folder());

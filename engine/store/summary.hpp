@@ -117,6 +117,7 @@ struct Summary {
   bool alive() const {  // a process holds the run
     return state == "running" || state == "waiting for workers" || state == "frozen";
   }
+  bool has_device_time() const;  // early versions measured without recording it
 };
 void to_json(nlohmann::json&, const Summary&);  // the format of `status --json`
 

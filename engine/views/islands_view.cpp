@@ -2,6 +2,7 @@
 #include "engine/views/islands_view.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -46,8 +47,10 @@ json counts_of(const RunIndex& index) {
 json elite_facts(const RunIndex& index, const Elite& elite) {
   const KernelFacts* const k = index.find(elite.id);
   json facts = k ? row_facts(index, *k) : json{{"id", elite.id}};
-  facts["fitness"] =
-      elite.fitness;  // as the search has it: by duels only if its version recorded their ratios
+  // By duels only if the version of the search recorded their ratios: the search orders its parents by it.
+  const double fitness = facts.value("fitness", 0.0);
+  if (std::abs(elite.fitness - fitness) > 1e-9 * std::abs(fitness))
+    facts["fitness_in_search"] = elite.fitness;
   facts["immigrant"] = elite.immigrant;
   facts["family"] = elite.family;
   return facts;

@@ -36,10 +36,9 @@ double seconds_left(const std::string& kind, const BudgetUse& use, double elapse
   return use.used > 0.0 && elapsed_s > 0.0 ? left / (use.used / elapsed_s) : -1.0;
 }
 
-// Of all devices. Earlier versions recorded that of evaluations only.
+// Of all devices; if the record lacks it, that of evaluations alone.
 double device_time(const Summary& summary, const RunIndex& index) {
-  const double all = 3600.0 * summary.budget.at("device_hours").used;
-  if (all > 0.0) return all;
+  if (summary.has_device_time()) return 3600.0 * summary.budget.at("device_hours").used;
   double of_evaluations = 0.0;
   for (const RunIndex::Judgement& judgement : index.judged()) of_evaluations += judgement.device_s;
   return of_evaluations;
@@ -327,6 +326,7 @@ json devices_view(const Record& record, const RunIndex& index) {
           {"workers", summary.workers},
           {"measuring", measuring},
           {"device_s", device_time(summary, index)},
+          {"of_evaluations_alone", !summary.has_device_time()},
           {"search_s", summary.elapsed_s},
           {"measurements", points},
           {"busy", busy_shares(index, elapsed, static_cast<double>(measuring))},
@@ -340,6 +340,7 @@ json budgets_view(const Record& record, const RunIndex& index) {
     if (kind == "device_hours") use.used = device_time(summary, index) / 3600.0;
     const double left = seconds_left(kind, use, summary.elapsed_s, summary.evaluations_per_hour);
     rows.push_back({{"kind", kind},
+                    {"of_evaluations_alone", kind == "device_hours" && !summary.has_device_time()},
                     {"used", use.used},
                     {"limit", use.limit ? json(*use.limit) : json()},
                     {"seconds_left", left >= 0.0 ? json(left) : json()}});

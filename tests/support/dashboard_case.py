@@ -77,6 +77,9 @@ class Case:
         tall = self.browser.width > 400 or self.browser.run("return [...document.querySelectorAll('.wide tbody tr')].filter(r => !r.closest('.code') && "
                                                             "r.getBoundingClientRect().height > 90).map(r => r.innerText.slice(0, 100))")
         assert tall is True or not tall, (where, "rows of many lines", tall)
+        beyond = self.browser.run("return [...document.querySelectorAll('.wide td:not(.brief)')].filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)"
+                                  ".map(e => e.innerText.slice(0, 100))")
+        assert not beyond, (where, "text that prints over the next cell", beyond)
         nameless = self.browser.run(NAMELESS)
         assert not nameless, (where, nameless)
 

@@ -130,7 +130,11 @@ PageRequest RequestFuzzer::request() {
   request.method = any(10) == 0 ? "HEAD" : "GET";
   request.target = target();
   request.host = hosts[any(hosts.size())];
-  if (!token_.empty() && any(10) != 0) request.cookie = "a=b; cultivar_token=" + token_;
+  if (!token_.empty() && any(10) != 0) {
+    request.cookie = "a=b";
+    for (const char* port : {"", "_8321", "_1", "_80"})
+      request.cookie += fmt::format("; cultivar_token{}={}", port, token_);
+  }
   if (!token_.empty() && any(20) == 0) request.authorization = "Bearer " + token_;
   if (any(3) == 0) request.fetch_site = any(4) == 0 ? "cross-site" : "same-origin";
   if (any(3) == 0) request.origin = "http://" + request.host;

@@ -1,8 +1,8 @@
 // Which view is shown, and when it is shown anew.
 function failure(error) { return h('p', { class: 'error', role: 'alert' }, error && error.message ? error.message : String(error)); }
 
-const main = document.getElementById('main'), told = document.getElementById('told');
-let turn = 0, runs = [], suites = [];
+const main = document.getElementById('main');
+let turn = 0, runs = [], suites = [], stands = false;  // stands: main shows the view of the address
 const of_all = { runs: true, suite: true };  // views that are not of one run
 
 function read_address() {
@@ -32,13 +32,20 @@ function lost(words) {
   line.textContent = words;
 }
 setInterval(async () => {
-  if (embedded || document.visibilityState === 'hidden' || Date.now() - heard < 10000) return;
+  if (embedded || document.visibilityState === 'hidden' || !silent && Date.now() - heard < 10000) return;
   try {
     await get('runs');
-    heard = Date.now();
-    if (silent) { silent = false; lost(''); show(false); }
-  } catch (error) { unanswered(); }
+    if (answered()) show(false);
+  } catch (error) { if (error.away) unanswered(); }
 }, 5000);
+// Whether it did not before.
+function answered() {
+  const again = silent;
+  heard = Date.now();
+  silent = false;
+  if (again) lost('');
+  return again;
+}
 function unanswered() {
   silent = true;
   lost('The dashboard does not answer: what is shown may be old. The page goes on by itself when it answers again.');
@@ -53,20 +60,22 @@ function same_as(element, key, href) {
 // `anew`: another view was asked for; otherwise the same one with what is new in the record.
 async function show(anew) {
   const mine = ++turn, view = views[place.view];
+  if (anew) stands = false;
   const title = view.title ? view.title(place.values) : view.name;
   try {
     const state = of_all[place.view] ? null : get('state').catch(() => null);
     const nodes = await view.show(place.values);
     const q = await state;
     if (mine !== turn) return;
-    heard = Date.now();
-    if (!silent) lost('');
+    answered();
+    lost('');
     header(q && q.summary);
     document.title = plain(title + (place.run ? ' \u2013 ' + place.run : '') + ' \u2013 Cultivar');
     const next = h('div', {}, h('h1', { tabindex: -1 }, title), nodes);
     const focused = document.activeElement, inside = main.contains(focused), key = focused?.dataset?.key, href = focused?.getAttribute?.('href');
     if (anew) main.replaceChildren(...next.childNodes); else become_children(main, next);
     draw_all();
+    stands = true;
     main.dataset.ready = place.view;
     main.dataset.shown = String(Number(main.dataset.shown || 0) + 1);
     const part = place.values.part && anew && document.getElementById('part-' + place.values.part);
@@ -74,17 +83,15 @@ async function show(anew) {
     if (inside && document.activeElement !== focused) (part || same_as(focused, key, anew ? null : href) || main.querySelector('h1')).focus({ preventScroll: true });
   } catch (error) {
     if (mine !== turn) return;
-    if (anew) {
-      main.replaceChildren(h('h1', { tabindex: -1 }, title), failure(error));
+    if (error.away) unanswered(); else answered();
+    if (stands) {
+      if (!error.away) lost(plain(error.message || error));
+    } else {
+      become_children(main, h('div', {}, h('h1', { tabindex: -1 }, title), error.away ? null : failure(error)));
       header(null);
       document.title = plain(title + ' \u2013 Cultivar');
-    } else if (error instanceof TypeError) {  // of fetch
-      unanswered();
-    } else if (!silent) {
-      lost(plain(error.message || error));
     }
     main.dataset.ready = 'error';
-    told.textContent = plain(error.message || error);
   }
 }
 
@@ -92,7 +99,7 @@ async function show(anew) {
 const channel = !embedded && 'BroadcastChannel' in window ? new BroadcastChannel('cultivar') : null;
 let listening = null, due = null, last = 0;
 function news(run) {
-  heard = Date.now();
+  answered();
   if (run !== place.run || due) return;
   due = setTimeout(() => { due = null; last = Date.now(); if (document.visibilityState !== 'hidden') show(false); else late = true; }, Math.max(250, 1500 - (Date.now() - last)));
 }

@@ -143,8 +143,8 @@ async function get(view, values = {}) {
   if (embedded) return stored(view, values);
   const all = new URLSearchParams(values);
   if (place.run && view !== 'runs' && view !== 'suite') all.set('run', place.run);
-  const reply = await fetch('api/' + view + '?' + all, { credentials: 'same-origin', cache: 'no-store' });
-  let said;
+  let reply, said;
+  try { reply = await fetch('api/' + view + '?' + all, { credentials: 'same-origin', cache: 'no-store' }); } catch { throw Object.assign(new Error('The dashboard does not answer.'), { away: true }); }
   try { said = await reply.json(); } catch { said = { error: reply.status === 401 ? 'A token is needed: open the address that `cultivar dashboard` printed.' : 'The dashboard gave no answer.' }; }
   if (!reply.ok) throw new Error(said.error || String(reply.status));
   return said;

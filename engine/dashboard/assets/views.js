@@ -117,18 +117,19 @@ views.islands = {
   name: 'Islands',
   async show() {
     const [state, view] = await Promise.all([get('state'), get('islands')]);
-    const unit = state.unit, families = view.islands.some(row => (row.elites || []).some(each => each.family)), after = row => row.elapsed_s >= 0 ? span(row.elapsed_s) : '';
+    const unit = state.unit, all = view.cells ? view.cells.map(cell => cell.elite) : view.islands.flatMap(row => row.elites || []), families = all.some(each => each.family), other = all.some(each => each.fitness_in_search), after = row => row.elapsed_s >= 0 ? span(row.elapsed_s) : '';
+    const figure_heads = [{ name: unit, n: true }, ...(other ? [{ name: 'In the search', n: true }] : [])], figures = row => [num(row.fitness), ...(other ? [num(row.fitness_in_search || row.fitness)] : [])];
     const parts = [table('What was bred on each island', [{ name: 'Island', n: true }, { name: 'Proposed', n: true }, { name: 'Measured', n: true }, { name: 'Rejected', n: true }, { name: 'Promoted', n: true }, { name: 'Parents now', n: true }, 'Fastest', { name: unit, n: true }, { name: 'By', whole: true }, { name: 'After', n: true }],
       view.islands.map(row => [num(row.island), num(row.proposed), num(row.measured), num(row.rejected), num(row.promoted), row.elites ? num(row.all_elites) : absent, row.best ? kernel(row.best.id) : absent, row.best ? num(row.best.fitness) : '', row.best ? who(row.best) : '', row.best ? after(row.best) : '']))];
     if (view.trouble) return [...parts, h('p', { class: 'warn' }, 'Which kernels are parents now is not known: ' + view.trouble)];
     if (view.cells) parts.push(h('h2', {}, 'Cells'), h('p', { class: 'faint' }, `Of kernels that are alike, the fastest remains a parent: ${counted(view.all_cells, 'cell')} of at most ${num(view.most_cells)}, by ${view.axes.join(', ')}.`),
       cell_grid(view, unit), h('details', { open: view.cells.length <= 12 }, h('summary', {}, 'As a list, the fastest first'),
-        table('Cells', [...view.axes, 'Kernel', { name: unit, n: true }, { name: 'By', whole: true }, { name: 'After', n: true }],
-          view.cells.map(({ steps, elite }) => [...steps.map((step, i) => step_words(step, view.axes[i])), kernel(elite.id), num(elite.fitness), who(elite), after(elite)]))));
+        table('Cells', [...view.axes, 'Kernel', ...figure_heads, { name: 'By', whole: true }, { name: 'After', n: true }],
+          view.cells.map(({ steps, elite }) => [...steps.map((step, i) => step_words(step, view.axes[i])), kernel(elite.id), ...figures(elite), who(elite), after(elite)]))));
     else for (const island of view.islands) if (island.elites) parts.push(h('h2', {}, `Parents on island ${island.island}`),
-      table(`The kernels that island ${island.island} keeps as parents, the fastest first, with the fitness that the search has of them` + (island.all_elites > island.elites.length ? `: ${island.elites.length} of ${num(island.all_elites)}` : ''),
-        ['Kernel', { name: unit, n: true }, { name: 'By', whole: true }, ...(families ? ['Family'] : []), 'Born', { name: 'After', n: true }],
-        island.elites.map(row => [kernel(row.id), num(row.fitness), who(row), ...(families ? [row.family ? kernel(row.family) : absent] : []), row.immigrant ? 'on island ' + row.island : 'here', after(row)]), { none: 'None.' }));
+      table(`The kernels that island ${island.island} keeps as parents, the fastest first` + (other ? ' by their figures in the search' : '') + (island.all_elites > island.elites.length ? `: ${island.elites.length} of ${num(island.all_elites)}` : ''),
+        ['Kernel', ...figure_heads, { name: 'By', whole: true }, ...(families ? ['Family'] : []), 'Born', { name: 'After', n: true }],
+        island.elites.map(row => [kernel(row.id), ...figures(row), who(row), ...(families ? [row.family ? kernel(row.family) : absent] : []), row.immigrant ? 'on island ' + row.island : 'here', after(row)]), { none: 'None.' }));
     if (view.moved) parts.push(h('h2', {}, 'Moves between islands'), table(view.moved > view.moves.length ? `The newest ${view.moves.length} of ${num(view.moved)}` : 'The last one first', [{ name: 'After', n: true }, 'Kernel', { name: 'From', n: true }, { name: 'To', n: true }, 'Why'],
       view.moves.slice().reverse().map(move => [span(move.elapsed_s), kernel(move.id), num(move.from), num(move.to), move.reset ? 'the island is begun anew with it' : 'migration'])));
     return parts;
@@ -227,8 +228,9 @@ views.devices = {
   name: 'Devices',
   async show() {
     const view = await get('devices'), points = view.measurements.filter(p => p.elapsed_s >= 0);
-    const share = view.search_s > 0 ? Math.min(1, view.device_s / (view.search_s * view.measuring)) : 0;
-    const parts = [tiles([['Workers that measure', num(view.measuring)], ['Device time', span(view.device_s), 'of all of them, with duels and confirmations'], ['Busy share', num(100 * share, 3) + ' %', `of ${span(view.search_s)} of search time` + (view.measuring > 1 ? ' of each' : '')]]),
+    const share = view.search_s > 0 ? view.device_s / (view.search_s * view.measuring) : 0, alone = view.of_evaluations_alone;
+    const parts = [tiles([['Workers that measure', num(view.measuring)], ['Device time', span(view.device_s), alone ? 'of evaluations alone: the record has no more' : 'of all of them, with duels and confirmations'],
+      !alone && share < 1.01 && ['Busy share', num(100 * Math.min(1, share), 3) + ' %', `of ${span(view.search_s)} of search time` + (view.measuring > 1 ? ' of each' : '')]]),
       table('Devices', ['Device', { name: 'Facts', text: true }], view.devices.map(device => [device.description || device.name || 'device', h('details', {}, h('summary', {}, 'What is known of it'), long(JSON.stringify(device, null, 1)))])),
       view.workers.length ? table('Workers', ['Device', { name: 'Workers', n: true }, 'Measures'], view.workers.map(w => [w.device, num(w.workers), w.measures ? 'yes' : 'no: times on different devices cannot be compared'])) : null];
     if (points.length) {
@@ -254,7 +256,7 @@ views.budgets = {
     const view = await get('budgets');
     const left = view.rows.map(row => row.seconds_left).filter(each => each !== null);
     return [table('Budgets', ['Budget', { name: 'Used', n: true }, { name: 'Limit', n: true }, 'Share', { name: 'Left, at this rate', n: true }],
-      view.rows.map(row => [budget_names[row.kind] || row.kind, budget_words(row.kind, row.used), row.limit === null ? 'none' : budget_words(row.kind, row.limit),
+      view.rows.map(row => [(budget_names[row.kind] || row.kind) + (row.of_evaluations_alone ? ' of evaluations alone' : ''), budget_words(row.kind, row.used), row.limit === null ? 'none' : budget_words(row.kind, row.limit),
         row.limit === null ? '' : [h('meter', { min: 0, max: 1, value: Math.min(1, row.used / row.limit), 'aria-label': (budget_names[row.kind] || row.kind) + ' used' }), ' ' + num(100 * row.used / row.limit, 3) + ' %'], row.seconds_left === null ? absent : span(row.seconds_left)])),
     h('p', {}, `${view.per_hour ? `${num(view.per_hour, 3)} evaluations per hour, ${view.rate_over}. ` : ''}` + (!left.length ? 'No budget ends this search.' : Math.min(...left) > 0 ? `${view.alive ? 'The first budget is spent in' : 'If it is resumed, the first budget is spent after'} about ${span(Math.min(...left))} of search time.` : 'A budget is spent.'))];
   },

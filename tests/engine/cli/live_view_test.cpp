@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "engine/cli/output.hpp"
+#include "engine/cli/record_views.hpp"
 
 using namespace cultivar;
 
@@ -87,6 +88,16 @@ BOOST_AUTO_TEST_CASE(nothing_is_in_flight_only_where_nothing_else_goes_on) {
   BOOST_TEST(shown().find("nothing in flight") == std::string::npos, shown());
   s.step.clear();
   BOOST_TEST(shown().find("now         nothing in flight\n") != std::string::npos, shown());
+}
+
+BOOST_AUTO_TEST_CASE(device_time_that_a_record_lacks_is_not_shown_as_none) {
+  Summary s;
+  s.budget["device_hours"] = {0.0, 10.0};
+  BOOST_TEST(used_text(s, "device_hours") == "0 s");  // nothing was measured yet
+  s.measured = 1;
+  BOOST_TEST(used_text(s, "device_hours") == "not recorded");
+  s.budget["device_hours"].used = 0.25;
+  BOOST_TEST(used_text(s, "device_hours") == "15 min");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "engine/dashboard/dashboard.hpp"
@@ -92,13 +93,33 @@ BOOST_AUTO_TEST_CASE(with_a_token_nothing_is_said_without_it) {
   BOOST_TEST(header(*right, "Location") == "/");
   BOOST_TEST(header(*right, "Set-Cookie").find("HttpOnly; SameSite=Strict") != std::string::npos);
   PageRequest known = get("/api/state");
-  known.cookie = "x=1; cultivar_token=0123456789abcdef";
+  known.cookie = "x=1; cultivar_token_8321=0123456789abcdef";
   BOOST_TEST(status_of(known, rules) == 200);
-  known.cookie = "x=1; cultivar_token=0123456789abcdefx; not_cultivar_token=0123456789abcdef";
+  known.cookie = "x=1; cultivar_token_8321=0123456789abcdefx; not_cultivar_token_8321=0123456789abcdef";
   BOOST_TEST(status_of(known, rules) == 401);
   known.cookie.clear();
   known.authorization = "Bearer 0123456789abcdef";
   BOOST_TEST(status_of(known, rules) == 200);
+}
+
+BOOST_AUTO_TEST_CASE(dashboards_on_other_ports_of_a_machine_leave_each_others_cookies_alone) {
+  const auto cookie = [](const std::string& host, const std::string& token) {
+    AccessRules rules = rules_of_loopback();
+    rules.token = token;
+    const auto right = refusal(get("/?token=" + token, host), rules);
+    BOOST_REQUIRE(right);
+    const std::string set = header(*right, "Set-Cookie"), pair = set.substr(0, set.find(';'));
+    PageRequest known = get("/api/state", host);
+    known.cookie = pair;
+    BOOST_TEST(status_of(known, rules) == 200, host);
+    return pair.substr(0, pair.find('='));
+  };
+  std::set<std::string> names;
+  for (const char* host : {"localhost", "localhost:8321", "localhost:8322"})
+    names.insert(cookie(host, "abc"));
+  BOOST_TEST(names.size() == 3U);
+  BOOST_TEST(cookie("[::1]:8321", "abc") == cookie("127.0.0.1:8321", "abc"));
+  BOOST_TEST(cookie("[::1]", "abc") == cookie("localhost", "abc"));
 }
 
 BOOST_AUTO_TEST_CASE(no_target_leads_out_of_the_pages) {

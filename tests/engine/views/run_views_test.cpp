@@ -183,6 +183,48 @@ BOOST_AUTO_TEST_CASE(devices_are_busy_for_a_part_of_the_time_that_is_never_above
   BOOST_TEST(view["device_s"].get<double>() == of_evaluations, boost::test_tools::tolerance(1e-3));
 }
 
+BOOST_AUTO_TEST_CASE(a_record_without_device_time_has_that_of_evaluations_alone_and_says_so) {
+  RunIndex index;
+  index.update(record());
+  double of_evaluations = 0.0;
+  for (const RunIndex::Judgement& judgement : index.judged()) of_evaluations += judgement.device_s;
+  BOOST_TEST(devices_view(record(), index)["of_evaluations_alone"] == false);
+  {
+    SQLite::Database db((folder / "run" / "run.db").string(), SQLite::OPEN_READWRITE);
+    BOOST_REQUIRE(db.exec("DELETE FROM tallies WHERE key = 'device_ms'") == 1);
+  }
+  const Record one = record();
+  const json view = devices_view(one, index);
+  BOOST_TEST(view["of_evaluations_alone"] == true);
+  BOOST_TEST(view["device_s"].get<double>() == of_evaluations, boost::test_tools::tolerance(1e-9));
+  const json budgets = budgets_view(one, index);
+  for (const json& row : budgets["rows"])
+    BOOST_TEST(row["of_evaluations_alone"] == (row["kind"] == "device_hours"));
+}
+
+// Early versions of the search had the measured fitness of its parents, since their decisions lack the ratio.
+BOOST_AUTO_TEST_CASE(parents_have_the_fitness_of_all_lists_and_that_of_the_search_where_it_differs) {
+  for (const bool early : {false, true}) {
+    if (early) {
+      SQLite::Database db((folder / "run" / "run.db").string(), SQLite::OPEN_READWRITE);
+      BOOST_REQUIRE(db.exec("UPDATE decisions SET body = json_extract(body, '$.verdict') WHERE kind = 'duel' "
+                            "AND body LIKE '{%'") > 0);
+      db.exec("UPDATE duels SET report = json_set(report, '$.decision.log_ratio', 0.2)");
+    }
+    const Record one = record();
+    RunIndex index;
+    index.update(one);
+    int differ = 0;
+    const json view = IslandsView().of(one, index);
+    for (const json& island : view["islands"])
+      for (const json& elite : island["elites"]) {
+        BOOST_TEST(elite["fitness"].get<double>() == index.find(elite["id"].get<IndividualId>())->fitness);
+        differ += elite.contains("fitness_in_search");
+      }
+    BOOST_TEST((differ > 0) == early);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(every_view_agrees_with_the_summary) {
   const Record one = record();
   RunIndex index;
