@@ -25,7 +25,7 @@ IndividualId find_individual(const Record& record, const std::string& text, cons
       digits.size() >= 4 &&
       (digits.size() >= 8 || digits.find_first_not_of("0123456789") != std::string::npos) &&
       digits.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
-  const bool short_prefix = !prefix && digits.size() < 4 &&
+  const bool short_prefix = !prefix && !draft && digits.size() < 4 &&
                             digits.find_first_not_of("0123456789") != std::string::npos &&
                             digits.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
   throw InputError(fmt::format(

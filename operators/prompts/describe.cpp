@@ -369,9 +369,8 @@ std::string limit_words(const Facts& facts) {
     words =
         "A multiprocessor has 228 KiB of shared memory, of which each block takes 1 KiB more than it asks "
         "for, and room for 32 blocks. smem_max includes static shared memory.\n"
-        "The GFLOPS are of bf16 products on the tensor cores. In f32, whose tolerance leaves no room for "
-        "TF32, a "
-        "multiprocessor does 128 multiply-adds a cycle: about a fifteenth of that.\n";
+        "The GFLOPS are of bf16 products on the tensor cores. In f32, whose tolerance usually leaves no "
+        "room for TF32, a multiprocessor does 128 multiply-adds a cycle: about a fifteenth of that.\n";
     if (const auto sms = whole(facts, "num_sms"))
       words += fmt::format(
           "A cluster lies in one GPC (at most 18 multiprocessors, GPCs differ): with one block on each "

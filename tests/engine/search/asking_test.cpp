@@ -31,6 +31,14 @@ ChatServer::Script renamer() {
   };
 }
 
+ChatServer::Script slow_renamer(double pause_s) {  // before each part of its answer
+  return [pause_s](const SeenRequest& seen) {
+    Reply reply;
+    for (Reply::Part& part : renamer()(seen).parts) reply.then(part.bytes, pause_s);
+    return reply;
+  };
+}
+
 // A slow device, so that the model is also asked on a busy machine.
 Simulation unhurried() {
   Simulation simulation;
@@ -186,10 +194,7 @@ BOOST_AUTO_TEST_CASE(the_device_is_busy_while_models_think) {
 }
 
 BOOST_AUTO_TEST_CASE(models_are_asked_while_a_comparison_keeps_the_device) {
-  ChatServer server([](const SeenRequest& seen) {
-    const std::string name = kernel_named_in(first_said(seen));
-    return say(renaming(name, "softmax_fast_" + std::to_string(seen.number)));
-  });
+  ChatServer server(renamer());
   Simulation simulation;
   simulation.quiet = true;
   simulation.confirm_s = 0.6;
@@ -206,13 +211,7 @@ BOOST_AUTO_TEST_CASE(models_are_asked_while_a_comparison_keeps_the_device) {
 }
 
 BOOST_AUTO_TEST_CASE(the_first_confirmation_waits_for_kernels_that_answers_bring) {
-  ChatServer server([](const SeenRequest& seen) {
-    Reply reply;
-    const std::string name = kernel_named_in(first_said(seen));
-    for (Reply::Part& part : say(renaming(name, "softmax_fast_" + std::to_string(seen.number))).parts)
-      reply.then(part.bytes, 0.3);
-    return reply;
-  });
+  ChatServer server(slow_renamer(0.3));
   Simulation simulation;
   simulation.quiet = true;
   begin(with_model(server.url(), "{mutate: 1}", {"budget.evaluations=6", "asking.in_flight=2"}), simulation);
@@ -251,13 +250,7 @@ BOOST_AUTO_TEST_CASE(questions_about_a_slow_seed_do_not_wait_for_offspring_that_
 }
 
 BOOST_AUTO_TEST_CASE(a_search_that_only_asks_waits_and_says_for_which_model) {
-  ChatServer server([](const SeenRequest& seen) {
-    Reply reply;
-    const std::string name = kernel_named_in(first_said(seen));
-    for (Reply::Part& part : say(renaming(name, "softmax_fast_" + std::to_string(seen.number))).parts)
-      reply.then(part.bytes, 0.5);
-    return reply;
-  });
+  ChatServer server(slow_renamer(0.5));
   std::mutex mutex;
   std::string waits;
   int most_open = 0;
