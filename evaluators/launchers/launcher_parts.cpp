@@ -407,6 +407,18 @@ Expected<Plan> plan_of_each_launch(const LauncherInput& input) {
   return make_plan(variant, input.task, input.workloads.front(), input.facts);
 }
 
+std::string ExpressionWriter::cpp(const Expression& expression) {
+  const auto text = to_cpp(expression);
+  if (!text) note(text.error().message);
+  return text.value_or("0.0");
+}
+
+std::string ExpressionWriter::value(const PlannedArgument& planned, const ArgumentSpec& spec) {
+  const auto parsed = Expression::parse(spec.text);
+  if (!parsed) note(parsed.error().message);
+  return scalar(planned.type, parsed ? cpp(*parsed) : "0.0", "the argument '" + spec.text + "' of a kernel");
+}
+
 Expected<std::string> as_often_as_said(const KernelLaunch& launch, const std::string& statements) {
   std::string text = statements;
   if (launch.repeat) {

@@ -144,6 +144,20 @@ Expected<std::string> acceptance(const LauncherInput&, const std::vector<Special
 // The plan of the first workload with each launch of the manifest exactly once, whatever `when` and `repeat`
 // say there.
 Expected<Plan> plan_of_each_launch(const LauncherInput&);
+// Translates a manifest's expressions for a generator of launches; what cannot be translated is noted.
+class ExpressionWriter {
+ public:
+  std::string cpp(const Expression&);
+  // The value of an argument that is a number.
+  std::string value(const PlannedArgument&, const ArgumentSpec&);
+  void note(const std::string& trouble) {
+    if (trouble_.empty()) trouble_ = trouble;
+  }
+  const std::string& trouble() const { return trouble_; }  // the first; empty: none
+
+ private:
+  std::string trouble_;
+};
 // Puts statements that launch one kernel under the launch's `when` and `repeat`.
 Expected<std::string> as_often_as_said(const KernelLaunch&, const std::string& statements);
 

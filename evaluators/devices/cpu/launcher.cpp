@@ -45,7 +45,7 @@ struct Call {
 };
 
 Call call_of(std::size_t k, const PlannedKernel& kernel, const KernelLaunch& launch, const Plan& plan,
-             const LauncherInput& input, std::string& trouble) {
+             const LauncherInput& input, ExpressionWriter& writer) {
   using Kind = PlannedArgument::Kind;
   Call call;
   std::vector<std::string> values;
@@ -61,13 +61,9 @@ Call call_of(std::size_t k, const PlannedKernel& kernel, const KernelLaunch& lau
       values.push_back(index < tensors ? fmt::format("arguments.{}", plan.buffers[index].name)
                                        : fmt::format("places[{}]", index - tensors));
     } else {
-      auto parsed = Expression::parse(launch.args[a].text);
-      auto cpp = parsed ? to_cpp(*parsed) : tl::make_unexpected(parsed.error());
-      if (!cpp) trouble = cpp.error().message;
       values.push_back(fmt::format("argument_{}_{}", k, a));
-      call.scalars += fmt::format(
-          "      const auto {} = {};\n", values.back(),
-          scalar(argument.type, cpp.value_or("0"), "the argument '" + launch.args[a].text + "' of a kernel"));
+      call.scalars +=
+          fmt::format("      const auto {} = {};\n", values.back(), writer.value(argument, launch.args[a]));
     }
   }
   call.arguments = fmt::format("{}", fmt::join(values, ", "));
@@ -114,7 +110,7 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
     if (manifest.workspace[w].zero)
       prepare += fmt::format("    std::memset(places[{0}], 0, sizes[{0}]);\n", w);
 
-  std::string trouble;
+  ExpressionWriter writer;
   const auto body = [&](const auto& name_of_kernel) -> Expected<std::string> {
     std::string text;
     for (std::size_t k = 0; k < plan->kernels.size(); ++k) {
@@ -122,7 +118,7 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
       auto threads = to_cpp(launch.values("threads").empty() ? Expression::parse("num_cores").value()
                                                              : launch.values("threads").front());
       if (!threads) return threads;
-      const Call call = call_of(k, plan->kernels[k], launch, *plan, input, trouble);
+      const Call call = call_of(k, plan->kernels[k], launch, *plan, input, writer);
       const auto statements = as_often_as_said(
           launch,
           fmt::format("{3}      launches_.push_back({{std::clamp(int(whole({0}, \"threads\")), 1, cores_),\n"
@@ -154,7 +150,7 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
   }
   const auto late_body = body([](std::size_t k) { return fmt::format("kernel_{}", k); });
   if (!late_body) return late_body;
-  if (!trouble.empty()) return failure("export", trouble);
+  if (!writer.trouble().empty()) return failure("export", writer.trouble());
   prepare += choice_of_specialisation(served, bodies, late + *late_body) + "    return true;\n";
   const auto parts = late_parts(input, served, {host_fact});
   if (!parts) return tl::make_unexpected(parts.error());

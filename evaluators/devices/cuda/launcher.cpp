@@ -33,8 +33,8 @@ std::string fact(const std::string& name, double value) {
   return literal(value);
 }
 
-// Generates the statements of one launcher; `trouble` holds the first expression that cannot be translated.
-class Writer {
+// Generates the statements of one launcher.
+class Writer : public ExpressionWriter {
  public:
   Writer(const LauncherInput& input, const Plan& plan, const std::vector<CubinFile>& cubins)
       : task_(input.task), manifest_(input.variant.manifest), plan_(plan), cubins_(cubins) {}
@@ -46,7 +46,7 @@ class Writer {
       const TensorMapSpec& spec = manifest_.tensor_maps[m];
       const auto arguments = tensor_map_arguments(plan_.tensor_maps[m]);
       if (!arguments) {
-        trouble_ = arguments.error().message;
+        note(arguments.error().message);
         return {};
       }
       std::string steps = list(spec.element_strides);
@@ -74,8 +74,6 @@ class Writer {
     return text;
   }
 
-  const std::string& trouble() const { return trouble_; }
-
  private:
   // In the launcher, to a tensor or a workspace.
   std::string pointer_to(const std::string& name) const {
@@ -83,11 +81,6 @@ class Writer {
       if (manifest_.workspace[w].name == name)
         return fmt::format("reinterpret_cast<const void*>(places[{}])", w);
     return "arguments." + name;
-  }
-  std::string cpp(const Expression& expression) {
-    auto text = to_cpp(expression);
-    if (!text && trouble_.empty()) trouble_ = text.error().message;
-    return text.value_or("0.0");
   }
   std::string list(const std::vector<Expression>& expressions) {
     std::vector<std::string> all;
@@ -112,13 +105,7 @@ class Writer {
       return fmt::format("    unsigned long long {} = places[{}];  // {}\n", name, index - tensors,
                          plan_.buffers[index].name);
     }
-    const auto parsed = Expression::parse(spec.text);
-    if (!parsed) {
-      trouble_ = parsed.error().message;
-      return {};
-    }
-    return fmt::format("    {} {} = {};\n", cpp_type(planned.type), name,
-                       scalar(planned.type, cpp(*parsed), "the argument '" + spec.text + "' of a kernel"));
+    return fmt::format("    {} {} = {};\n", cpp_type(planned.type), name, value(planned, spec));
   }
 
   std::string launch(std::size_t k) {
@@ -148,7 +135,7 @@ class Writer {
         // The first kernel has no earlier kernel of the plan to overlap with.
         spec.flag("programmatic_dependent") && follows_a_kernel(k));
     auto all = as_often_as_said(spec, text);
-    if (!all && trouble_.empty()) trouble_ = all.error().message;
+    if (!all) note(all.error().message);
     return all.value_or("");
   }
   // What the manifest says, or what the compiler decided for each specialization.
@@ -161,11 +148,11 @@ class Writer {
         if (const auto key = kernel->second.find("shared"); key != kernel->second.end())
           bytes = key->second.front();
       if (const auto [known, fresh] = chosen.emplace(cubin.specialisation, bytes);
-          !fresh && known->second != bytes && trouble_.empty())
-        trouble_ = fmt::format(
+          !fresh && known->second != bytes)
+        note(fmt::format(
             "kernel '{}' needs another amount of shared memory on each architecture; export it for one "
             "(--arch)",
-            spec.kernel);
+            spec.kernel));
     }
     const bool decided =
         std::ranges::any_of(cubins_, [](const CubinFile& cubin) { return !cubin.chosen.empty(); });
@@ -188,7 +175,6 @@ class Writer {
   const Manifest& manifest_;
   const Plan& plan_;
   const std::vector<CubinFile>& cubins_;
-  std::string trouble_;
 };
 
 }  // namespace

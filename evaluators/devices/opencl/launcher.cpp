@@ -36,8 +36,8 @@ std::string fact(const std::string& name, double value) {
   return asked.contains(name) ? name + "_" : literal(value);
 }
 
-// Generates the statements that launch; `trouble` holds the first expression that cannot be translated.
-class Writer {
+// Generates the statements that launch.
+class Writer : public ExpressionWriter {
  public:
   Writer(const LauncherInput& input, const Plan& plan)
       : task_(input.task), manifest_(input.variant.manifest), plan_(plan) {}
@@ -47,18 +47,12 @@ class Writer {
     for (std::size_t k = 0; k < manifest_.launch.size(); ++k) text += launch(k);
     return text;
   }
-  const std::string& trouble() const { return trouble_; }
 
  private:
-  std::string cpp(const Expression& expression) {
-    auto text = to_cpp(expression);
-    if (!text && trouble_.empty()) trouble_ = text.error().message;
-    return text.value_or("0.0");
-  }
   std::string three(const KernelLaunch& spec, const std::string& key) {
     const LaunchKey& known = *launch_key(manifest_.target, key);
     std::vector<std::string> all;
-    const std::vector<Expression> values = spec.values(key);
+    const std::vector<Expression>& values = spec.values(key);
     for (std::size_t i = 0; i < values.size(); ++i)
       all.push_back(fmt::format("count_of({}, {}.0, \"{}[{}]\")", cpp(values[i]), known.most.at(i), key, i));
     return fmt::format("three_t{{{}}}", fmt::join(all, ", "));
@@ -70,11 +64,7 @@ class Writer {
                          index < tensors ? "arguments." + plan_.buffers[index].name
                                          : fmt::format("places[{}]", index - tensors));
     }
-    const auto parsed = Expression::parse(spec.text);
-    if (!parsed && trouble_.empty()) trouble_ = parsed.error().message;
-    if (!parsed) return {};
-    return fmt::format("    const {} {} = {};\n", cpp_type(planned.type), name,
-                       scalar(planned.type, cpp(*parsed), "the argument '" + spec.text + "' of a kernel"));
+    return fmt::format("    const {} {} = {};\n", cpp_type(planned.type), name, value(planned, spec));
   }
   std::string launch(std::size_t k) {
     const KernelLaunch& spec = manifest_.launch[k];
@@ -86,21 +76,20 @@ class Writer {
       text += argument(planned.args[a], spec.args[a], name);
       given.push_back(fmt::format("{{&{0}, sizeof {0}}}", name));
     }
-    const std::vector<Expression> local_bytes = spec.values("local_bytes");
+    const std::vector<Expression>& local_bytes = spec.values("local_bytes");
     text += fmt::format(
         "    launch(chosen, {}, {},\n           {},\n           std::size_t(whole({}, \"local memory\")), "
         "{{{}}});\n",
         k, three(spec, "global"), three(spec, "local"),
         local_bytes.empty() ? "0.0" : cpp(local_bytes.front()), fmt::join(given, ", "));
     auto all = as_often_as_said(spec, text);
-    if (!all && trouble_.empty()) trouble_ = all.error().message;
+    if (!all) note(all.error().message);
     return all.value_or("");
   }
 
   const Task& task_;
   const Manifest& manifest_;
   const Plan& plan_;
-  std::string trouble_;
 };
 
 // A function of the launcher, and of the entry of several kernels.
