@@ -3,7 +3,8 @@
 """Writes the campaign's suites: suites.py DRAWN TASKS OUT [PART]
 
 OUT/TARGET/level1.yaml and level2.yaml have the problems that DRAWN calls drawn, level1_more.yaml and level2_more.yaml the others. With PART,
-a suite has at most so many, and the others are in level1_2.yaml and so on: suites can share a card. TASKS is the folder of the tasks as the suites' file shall name it: absolute, or relative to OUT/TARGET.
+a suite has at most so many, and the others are in level1_2.yaml and so on: suites can share a card. TASKS is the folder of the tasks as the
+suites' file shall name it: absolute, or relative to OUT/TARGET.
 """
 
 import os
