@@ -77,12 +77,16 @@ class DecoderAttention(nn.Module):
 
 
 class GatedMlp(nn.Module):
-    def __init__(self, width, hidden):
+    """Of silu, or of Gemma's gelu."""
+
+    def __init__(self, width, hidden, gelu=False):
         super().__init__()
         self.gate, self.up, self.down = (nn.Linear(a, b, bias=False) for a, b in ((width, hidden), (width, hidden), (hidden, width)))
+        self.gelu = gelu
 
     def forward(self, x):
-        return self.down(F.silu(self.gate(x)) * self.up(x))
+        gate = self.gate(x)
+        return self.down((F.gelu(gate, approximate="tanh") if self.gelu else F.silu(gate)) * self.up(x))
 
 
 class Experts(nn.Module):
@@ -293,6 +297,49 @@ class ResNet(nn.Module):
         return self.head(self.layers(images).mean((2, 3)))
 
 
+class ResnetBlock(nn.Module):
+    """Of the autoencoder of Stable Diffusion."""
+
+    def __init__(self, before, width, groups):
+        super().__init__()
+        self.norm1, self.conv1 = nn.GroupNorm(groups, before, eps=1e-6), nn.Conv2d(before, width, 3, padding=1)
+        self.norm2, self.conv2 = nn.GroupNorm(groups, width, eps=1e-6), nn.Conv2d(width, width, 3, padding=1)
+        self.short = nn.Identity() if before == width else nn.Conv2d(before, width, 1)
+
+    def forward(self, x):
+        y = self.conv1(F.silu(self.norm1(x)))
+        return self.short(x) + self.conv2(F.silu(self.norm2(y)))
+
+
+class Upsample(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.conv = nn.Conv2d(width, width, 3, padding=1)
+
+    def forward(self, x):
+        return self.conv(F.interpolate(x, scale_factor=2.0, mode="nearest"))
+
+
+class ImageDecoder(nn.Module):
+    """Without the attention in its middle."""
+
+    def __init__(self, latent, widths, blocks, groups):
+        super().__init__()
+        layers, before = [nn.Conv2d(latent, widths[0], 3, padding=1)], widths[0]
+        layers += [ResnetBlock(before, before, groups) for _ in range(2)]
+        for k, width in enumerate(widths):
+            for block in range(blocks):
+                layers.append(ResnetBlock(before, width, groups))
+                before = width
+            if k + 1 < len(widths):
+                layers.append(Upsample(width))
+        self.layers = nn.Sequential(*layers)
+        self.norm, self.conv = nn.GroupNorm(groups, before, eps=1e-6), nn.Conv2d(before, 3, 3, padding=1)
+
+    def forward(self, latents):
+        return self.conv(F.silu(self.norm(self.layers(latents))))
+
+
 def llama():
     """Llama 3 8B, 4 of its 32 layers."""
     vocabulary, width, heads, groups, depth, hidden, layers = sizes((128256, 4096, 32, 8, 128, 14336, 4), (96, 64, 4, 2, 16, 128, 2))
@@ -316,6 +363,16 @@ def qwen3_moe():
 
 def qwen3_moe_inputs():
     return torch.randint(0, *sizes((151936, (1, 4096)), (96, (1, 128))))
+
+
+def gemma():
+    """Gemma 7B, 3 of its 28 layers; its attention has heads of 256."""
+    vocabulary, width, heads, depth, hidden, layers = sizes((256000, 3072, 16, 256, 24576, 3), (96, 64, 4, 16, 128, 2))
+    return Decoder(vocabulary, width, heads, heads, depth, layers, lambda: GatedMlp(width, hidden, True), base=1e4).to(DTYPE)
+
+
+def gemma_inputs():
+    return torch.randint(0, *sizes((256000, (1, 8192)), (96, (1, 128))))
 
 
 def gpt2():
@@ -361,6 +418,15 @@ def convnext():
 
 def resnet50():
     return ResNet(*sizes(((3, 4, 6, 3), 64), ((1, 1), 8))).to(DTYPE)
+
+
+def autoencoder():
+    """The decoder of Stable Diffusion's autoencoder, to 512 x 512 pixels."""
+    return ImageDecoder(*sizes((4, (512, 512, 256, 128), 3, 32), (4, (32, 16), 1, 8))).to(DTYPE)
+
+
+def autoencoder_inputs():
+    return torch.randn(*sizes((4, 4, 64, 64), (2, 4, 8, 8))).to(DTYPE)
 
 
 def image_inputs():

@@ -21,7 +21,7 @@ out=$(cd "$1" && pwd) seconds=$2
 shift 2
 cultivar=${CULTIVAR:-$here/../bin/cultivar} python=${PYTHON:-python3} work=${WORK:-/tmp/cultivar_whole_models}
 device=${DEVICE:-$(if nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then echo cuda; else echo cpu; fi)}
-models=${*:-llama llama_short bert gpt2 vit whisper qwen3_moe convnext resnet50}
+models=${*:-llama llama_short bert gpt2 vit whisper qwen3_moe convnext resnet50 gemma autoencoder}
 mkdir -p "$work" || exit 2
 if [ -f "$here/campaigns.tar.gz" ] && [ ! -d "$work/campaigns" ]; then tar xzf "$here/campaigns.tar.gz" -C "$work" || exit 2; fi
 mkdir -p "$work/campaigns"

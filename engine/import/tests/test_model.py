@@ -14,7 +14,7 @@ from pathlib import Path
 from test_import import Case  # its paths to cultivar_import, and SkipTest without PyTorch
 
 import torch
-from cultivar_import import fast_verify, model_apply, model_regions, model_times
+from cultivar_import import fast_verify, model_apply, model_functions, model_profile, model_regions, model_times
 from cultivar_import.importer import Import
 from cultivar_import.model_profile import Profile
 from cultivar_import.model_source import WholeModel
@@ -216,6 +216,15 @@ class Profiles(Models):
         refuses(TRANSFORMER + "\n    def none():\n        return [3]\n", "build", "none", "returns no tensor")
         refuses("\n    class Noisy(nn.Module):\n        def forward(self, x):\n            return x + torch.randn_like(x)\n"
                 "    def inputs():\n        return torch.ones(8)\n", "Noisy", "inputs", "different results")
+
+    def test_sums_that_are_rounded_differently_in_each_call_are_no_random_numbers(self):
+        for dtype, same, other in ((torch.bfloat16, 1e-2, 0.1), (torch.float32, 1e-5, 1e-2)):
+            x = torch.randn(1000).to(dtype)
+            noise = torch.randn(1000)
+            x[0] = float("inf")
+            self.assertTrue(model_profile.same_but_for_rounding(x, (x * (1 + same * noise)).to(dtype)))
+            self.assertFalse(model_profile.same_but_for_rounding(x, (x * (1 + other * noise)).to(dtype)))
+            self.assertFalse(model_profile.same_but_for_rounding(x, torch.where(noise > 2, float("nan"), x)))
 
     def test_inputs_may_come_from_another_file_and_are_drawn_anew(self):
         other = self.write("def draw():\n    return torch.randint(0, 50, (2, 8))\n", "other.py")
@@ -511,6 +520,20 @@ class Functions(Models):
         profile = self.profile(MASKED, "Model", "windowed", least=0.0, tasks=TASKS)
         found = next(r for r in profile.regions if r.known and r.kind == "scaled_dot_product_attention")
         self.assertIn("does not compute it with these arguments", found.why_not)
+
+    def test_long_dimensions_that_an_argument_binds_are_proven_as_they_are(self):
+        known = {k.name: k for k in model_functions.known_functions(TASKS)}
+
+        def found(name, **arguments):
+            return model_functions.matched(known[name], arguments, known[name].original(**arguments), "cpu")
+
+        images = torch.randn(2, 128, 9, 9).to(memory_format=torch.channels_last)
+        facts, strides = found("conv2d", input=images, weight=torch.randn(128, 1, 7, 7), bias=torch.randn(128), padding=(3, 3), groups=128)
+        self.assertEqual((facts["shapes"], strides), ([[2, 9, 9, 128], [128, 7, 7], [128]], list(images.stride())))
+        facts, _ = found("group_norm", input=torch.randn(2, 96, 9, 9), num_groups=32, weight=torch.randn(96), bias=torch.randn(96))
+        self.assertEqual(facts["shapes"][0], [2, 32, 3, 9, 9])
+        why, _ = found("conv2d", input=images, weight=torch.randn(128, 1, 7, 7), stride=2, groups=128)
+        self.assertIn("does not compute it with these arguments", why)
 
     def test_a_function_is_replaced_within_the_model_and_only_for_what_the_kernel_computes(self):
         profile = self.profile(MASKED, "Model", "inputs", least=0.0, tasks=TASKS)
