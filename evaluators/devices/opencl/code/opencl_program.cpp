@@ -20,13 +20,22 @@ constexpr const char* kFolderInside = "/work";
 // What drivers read besides /usr: which drivers there are, and what the machine consists of.
 constexpr const char* kDrivers = "/etc/OpenCL";
 constexpr const char* kMachine = "/sys/devices/system";
-// Device files of cards, where there are any, and what their drivers read.
-constexpr const char* kCards[] = {"/dev/dri", "/dev/kfd", "/dev/nvidia0", "/dev/nvidiactl",
-                                  "/dev/nvidia-uvm"};
 
 bool there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
+}
+
+// Device files of cards, where there are any. A container may have any of NVIDIA's, by the card's number.
+std::vector<std::string> card_files() {
+  std::vector<std::string> files;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/dev", ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "dri" || name == "kfd" || (name.starts_with("nvidia") && entry.is_character_file(ignored)))
+      files.push_back(entry.path().string());
+  }
+  return files;
 }
 
 std::vector<std::string> environment(const std::string& folder) {
@@ -90,8 +99,8 @@ std::optional<FileAccessRules> OpenclProgram::walls_around(const fs::path& folde
       program_};
   read.insert(read.end(), readable.begin(), readable.end());
   std::vector<fs::path> write{folder, "/dev/null"};
-  for (const char* card : kCards)
-    if (there(card)) write.emplace_back(card), read.emplace_back("/proc"), read.emplace_back("/sys");
+  for (const std::string& card : card_files())  // and what their drivers read
+    write.emplace_back(card), read.emplace_back("/proc"), read.emplace_back("/sys");
   auto rules = FileAccessRules::make(read, write);
   if (!rules) return std::nullopt;
   return std::move(*rules);
@@ -127,9 +136,8 @@ OpenclProgram::Start OpenclProgram::started(const std::vector<std::string>& comm
     for (const fs::path& file : readable) mounts.push_back({file, file});
     std::vector<std::string> flags{"--new-session", "--dev",   "/dev",       "--tmpfs",
                                    "/tmp",          "--chdir", kFolderInside};
-    for (const char* card : kCards)
-      if (there(card))
-        flags.insert(flags.end(), {"--dev-bind", card, card, "--ro-bind", "/sys", "/sys", "--proc", "/proc"});
+    for (const std::string& card : card_files())
+      flags.insert(flags.end(), {"--dev-bind", card, card, "--ro-bind", "/sys", "/sys", "--proc", "/proc"});
     // A tool looks for its own parts beside its program (/proc/self/exe).
     if (with_tool) flags.insert(flags.end(), {"--proc", "/proc"});
     for (const std::string& variable : variables) {
