@@ -1,5 +1,5 @@
 #!/bin/sh
-# Heads of 256 of ideas/even_sections.cu, before and after they were mended (multiply_again), on an H100 or H200:
+# Heads of 256 of the seed cuda_sections (even_sections), before and after they were mended (multiply_again), on an H100 or H200:
 #   check_d256.sh prepare BUNDLE           where the source tree and git are; BUNDLE: a folder that tests/gpu/bundle.sh made. Adds the
 #                                          kernel as it was (BUNDLE/before) and tasks with the shapes and values below (BUNDLE/checks)
 #   check_d256.sh BUNDLE OUT [PART...]     on the card. OUT gets PART.txt. PART, in the order of importance (default: all):
@@ -93,7 +93,7 @@ shift 2
 folders=$bundle/lib
 . "$here/vendors.sh"
 cultivar="timeout -s INT -k 10 ${LIMIT:-60} $bundle/bin/cultivar"
-after=$here/ideas/even_sections.cu old=$bundle/before/even_sections.cu
+after=$here/../../configs/tasks/attention_forward/seeds/cuda_sections.cu old=$bundle/before/even_sections.cu
 ! command -v nvidia-smi >/dev/null || nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv,noheader
 
 must() {  # passed | refused, then what to evaluate; three evaluations of what must be refused, because each draws anew

@@ -67,7 +67,7 @@ judge() {  # step, task, set, kernels...; every contender of this build that kno
   # shellcheck disable=SC2086
   step "$name" 'TFLOPS|_D[0-9]+_|Beside|rejected' "$cultivar" evaluate "$task" "$@" --target cuda --workloads "$set" $contenders
 }
-judge avo_mha attention_forward avo_mha "$here/ideas/even_sections.cu"
+judge avo_mha attention_forward avo_mha "$here/../../configs/tasks/attention_forward/seeds/cuda_sections.cu"
 judge d64 attention_forward d64 "$here/evolved/d64.cu"
 judge decode attention_forward decode cuda_split@LEAST=1,WARPS=2,WAVES=1,KEYS=32  # by tune
 case $contenders in *flash_attention_3*) contenders="--contender flash_attention_3" ;; *) contenders= ;; esac  # cudnn.so: forward only
