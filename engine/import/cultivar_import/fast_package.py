@@ -14,8 +14,9 @@ otherwise to the original. enable() calls each kernel once in a process of its o
 first call of each module computes both ways and compares them; a kernel that raises, or gives NaN or infinity where the original gives
 numbers, is not called for these sizes again, and the original's result is returned. On a GPU one later result in 16 is looked at,
 without waiting for it: after NaN in it the kernel is not called again, and the report says so. No tensor is copied for a kernel, and no
-weight is kept a second time. In torch.compile each is one operator of the graph, without a break; while a CUDA graph is
-captured, only kernels run that were compared before. What cannot be caught is a kernel that ends the process for values that no check had.
+weight is kept a second time. In torch.compile each is one operator of the graph, without a break; a mask that the graph computes of
+sizes alone is read when it is compiled, and no more. While a CUDA graph is captured, only kernels run that were compared before, and that
+need not read a mask. What cannot be caught is a kernel that ends the process for values that no check had.
 """
 
 import collections
@@ -122,6 +123,8 @@ def enable(model, watch=True, only=None):
             elif not any(swap.module is module for swap in _swaps):
                 _left.pop(path, None)
                 _swaps.append(_Module(region, path, module, watch))
+    if any(MASK in swap.tensors for swap in _swaps):
+        _know_masks()
     return len(_swaps)
 
 
@@ -129,6 +132,7 @@ def disable():
     """Every model is what it was."""
     while _swaps:
         _swaps.pop().undo()
+    _forget_masks()
     _left.clear()
 
 
@@ -225,18 +229,18 @@ def _try(name):
 
 def example(region):
     """Tensors of a call, by name: drawn, but for whole numbers, which are 0, and a mask, which is only causal."""
-    drawn = {}
-    for name, each in region["arguments"].items():
-        if "shape" not in each:
-            continue
-        shape, dtype = each["shape"], getattr(torch, each["dtype"])
-        if name == "attn_mask":
-            within = torch.ones(shape, dtype=torch.bool).tril(shape[-1] - shape[-2])
-            tensor = within if dtype == torch.bool else torch.zeros(shape).masked_fill(~within, float("-inf"))
-        else:
-            tensor = torch.randn(shape) if dtype.is_floating_point else torch.zeros(shape)
-        drawn[name] = torch.empty_strided(shape, each["stride"], dtype=dtype, device=region["device"]).copy_(tensor)
-    return drawn
+    return {name: _drawn(region, name) for name, each in region["arguments"].items() if "shape" in each}
+
+
+def _drawn(region, name):
+    each = region["arguments"][name]
+    shape, dtype = each["shape"], getattr(torch, each["dtype"])
+    if name == MASK:
+        within = torch.ones(shape, dtype=torch.bool).tril(shape[-1] - shape[-2])
+        tensor = within if dtype == torch.bool else torch.zeros(shape).masked_fill(~within, float("-inf"))
+    else:
+        tensor = torch.randn(shape) if dtype.is_floating_point else torch.zeros(shape)
+    return torch.empty_strided(shape, each["stride"], dtype=dtype, device=region["device"]).copy_(tensor)
 
 
 class _Swap:
@@ -301,24 +305,24 @@ class _Swap:
             return None, "a gradient is needed"
         return tensors, ""
 
-    def run(self, tensors):
-        """The results as a list, by the kernel if it is right for such tensors, or else by the original."""
+    def run(self, tensors, known=False):
+        """The results as a list, by the kernel if it is right for such tensors, or else by the original. `known`: they are without MASK."""
         key = tuple((tuple(t.shape), t.dtype, t.device.type) for t in tensors)
         captured = tensors[0].is_cuda and torch.cuda.is_current_stream_capturing()
         if not captured:
             self.look()
         why = self.known.get(key)
         if captured and why is None:
-            return self.by_original(tensors, "a CUDA graph was captured before the kernel was compared")
+            return self.by_original(tensors, known, "a CUDA graph was captured before the kernel was compared")
         if why:
-            return self.by_original(tensors, why)
+            return self.by_original(tensors, known, why)
         try:
-            given = self.given(tensors, captured)
+            given = self.given(tensors, captured, known)
             if given is None:
-                return self.by_original(tensors, "not what the kernel computes, by the values of its arguments")
+                return self.by_original(tensors, known, "not what the kernel computes, by the values of its arguments")
             inputs, numbers = given
             if any(t.data_ptr() % self.alignment for t in inputs):
-                return self.by_original(tensors, "another alignment")
+                return self.by_original(tensors, known, "another alignment")
             if why is None:
                 said = self.explain(*inputs, **numbers)
                 if not said.startswith("built in") or "copied" in said:
@@ -327,7 +331,7 @@ class _Swap:
                 results = self.made(self.call(*inputs, **numbers))
         except Exception as error:
             self.known[key] = "it raised %s" % " ".join(("%s: %s" % (type(error).__name__, error)).split())[:300]
-            return self.by_original(tensors, self.known[key])
+            return self.by_original(tensors, known, self.known[key])
         wrong = False
         if why is not None and self.watch and not captured:
             if tensors[0].is_cuda:
@@ -338,7 +342,7 @@ class _Swap:
             else:
                 wrong = not all(bool(torch.isfinite(r.sum(dtype=torch.float32))) for r in results)
         if why is None or wrong:
-            rights = self.by_original(tensors, "compared with the kernel")
+            rights = self.by_original(tensors, known, "compared with the kernel")
             self.known[key] = next(filter(None, map(_difference, results, rights)), "")
             if self.known[key] or why is None:
                 return rights
@@ -353,14 +357,21 @@ class _Swap:
             if bool(bad):
                 self.known[key] = "a result held NaN or infinity, or a sum beyond the range of f32"
 
-    def by_original(self, tensors, why):
+    def by_original(self, tensors, known, why):
         self.ways[why] += 1
-        results = self.original(**dict(zip(self.tensors, tensors)), **{n: _value(v) for n, v in self.constants.items()})
+        given = self.named(tensors, known)
+        if known:
+            given[MASK] = _drawn(self.region, MASK)
+        results = self.original(**given, **{n: _value(v) for n, v in self.constants.items()})
         return [results] if isinstance(results, torch.Tensor) else list(results)
 
-    def laid_out(self, tensors):
+    def named(self, tensors, known):
+        """The tensors of a call by the names of their arguments."""
+        return dict(zip([n for n in self.tensors if not (known and n == MASK)], tensors))
+
+    def laid_out(self, tensors, known):
         """For the operator of a graph: the results in memory of their own, in the layout that the graph expects."""
-        results = self.run(tensors)
+        results = self.run(tensors, known)
         for k, (result, (shape, dtype, stride)) in enumerate(zip(results, self.outputs)):
             if any(result is t for t in tensors) or any(s > 1 and a != b for s, a, b in zip(shape, result.stride(), stride)):
                 results[k] = torch.empty_strided(shape, stride, dtype=dtype, device=result.device).copy_(result)
@@ -397,7 +408,7 @@ class _Module(_Swap):
     def parameters(self):
         return self.module.parameters()
 
-    def given(self, tensors, captured):
+    def given(self, tensors, captured, known):
         return [tensors[p] if isinstance(p, int) else p[0][p[1]] for p in self.places], {}
 
     def made(self, results):
@@ -487,11 +498,21 @@ class _Function(_Swap):
     def parameters(self):
         return ()
 
-    def given(self, tensors, captured):
-        arguments = dict(zip(self.tensors, tensors))
-        if captured and "attn_mask" in arguments:
+    def given(self, tensors, captured, known):
+        arguments = self.named(tensors, known)
+        if captured and MASK in arguments:
             return None  # a graph must not wait for what the mask holds
-        return self.adapter(**arguments, **{n: _value(v) for n, v in self.constants.items()})
+        found = self.adapter(**arguments, **{n: _value(v) for n, v in self.constants.items()})
+        return (found[0], self.region["match"]["numbers"]) if known and found else found
+
+    def has_its_mask(self, mask):
+        """Whether a mask is that of the profile, as far as the kernel can tell."""
+        if mask is None:
+            return False
+        others = {n: torch.empty(v["shape"], dtype=getattr(torch, v["dtype"]), device="meta")
+                  for n, v in self.region["arguments"].items() if "shape" in v and n != MASK}
+        found = self.adapter(**others, **{MASK: mask}, **{n: _value(v) for n, v in self.constants.items()})
+        return found is not None and found[1] == self.region["match"]["numbers"]
 
     def made(self, results):
         results = results if self.turned is None else self.turned(results)
@@ -518,15 +539,21 @@ def _difference(result, right):
 
 # In a graph: one operator for all regions, which finds the replaced part by its number.
 _by_handle = []
+MASK = "attn_mask"  # an argument that says by its values whether the kernel computes the call, and that the kernel does not get
+KNOWN = 1 << 20  # in addition to the number: without MASK, whose values are those of the profile
+
+
+def _namespace():
+    return "cultivar_fast_" + hashlib.sha256(str(HERE).encode()).hexdigest()[:12]
 
 
 def _register(swap):
-    name = "cultivar_fast_" + hashlib.sha256(str(HERE).encode()).hexdigest()[:12]
+    name = _namespace()
     if not _library:
         library = torch.library.Library(name, "FRAGMENT")
         library.define("run(Tensor[] tensors, int handle) -> Tensor[]", tags=(torch.Tag.pt2_compliant_tag,))
         for key in ("CPU", "CUDA"):
-            library.impl("run", lambda tensors, handle: _by_handle[handle].laid_out(tensors), key)
+            library.impl("run", lambda tensors, handle: _by_handle[handle % KNOWN].laid_out(tensors, handle >= KNOWN), key)
         torch.library.register_fake(name + "::run", _shapes, lib=library)
         _library.append(library)
     _by_handle.append(swap)
@@ -534,7 +561,63 @@ def _register(swap):
 
 
 def _shapes(tensors, handle):
-    return [torch.empty_strided(shape, stride, dtype=dtype, device=tensors[0].device) for shape, dtype, stride in _by_handle[handle].outputs]
+    return [torch.empty_strided(shape, stride, dtype=dtype, device=tensors[0].device)
+            for shape, dtype, stride in _by_handle[handle % KNOWN].outputs]
+
+
+def _know_masks():
+    """For Inductor's graphs: a mask that a graph computes of nothing but sizes is read once, when the graph is compiled. If it is that of the
+    profile, the kernel is called without it; the graph does not compute it then, and nobody waits for it."""
+    from torch._inductor import config
+    from torch._inductor.custom_graph_pass import CustomGraphPass
+
+    class KnownMasks(CustomGraphPass):
+        package, before = HERE, config.post_grad_custom_pre_pass
+
+        def __call__(self, graph):
+            if self.before:
+                self.before(graph)
+            for node in list(graph.nodes):
+                if node.op == "call_function" and getattr(node.target, "namespace", "") == _namespace() and node.args[1] < KNOWN:
+                    swap = _by_handle[node.args[1]]
+                    given = dict(zip(swap.tensors, node.args[0]))
+                    if MASK in given and swap.has_its_mask(_value_of(given[MASK])):
+                        node.args = ([n for name, n in given.items() if name != MASK], node.args[1] + KNOWN)
+            graph.eliminate_dead_code()
+
+        def uuid(self):  # what is cached holds numbers of regions
+            before = self.before.uuid() if hasattr(self.before, "uuid") else None
+            regions = tuple((s.region["name"], repr(s.region["match"])) for s in _by_handle)
+            return (str(HERE), regions, before) if before or not self.before else None
+
+    if getattr(config.post_grad_custom_pre_pass, "package", None) != HERE:
+        config.post_grad_custom_pre_pass = KnownMasks()
+
+
+def _forget_masks():
+    config = getattr(sys.modules.get("torch._inductor"), "config", None)
+    if config and getattr(config.post_grad_custom_pre_pass, "package", None) == HERE:
+        config.post_grad_custom_pre_pass = config.post_grad_custom_pre_pass.before
+
+
+def _value_of(node):
+    """What a graph computes there, if nothing that is given to the graph is needed for it; None: it cannot be known."""
+    needed, left = set(), [node]
+    while left:
+        each = left.pop()
+        if each in needed:
+            continue
+        if each.op != "call_function" or torch.Tag.nondeterministic_seeded in getattr(each.target, "tags", ()):
+            return None
+        needed.add(each)
+        left += each.all_input_nodes
+    values = {}
+    with torch.utils._python_dispatch._disable_current_modes(), torch.inference_mode(False), torch.no_grad():
+        for each in node.graph.nodes:
+            if each in needed:
+                args, kwargs = torch.fx.map_arg((each.args, each.kwargs), values.__getitem__)
+                values[each] = each.target(*args, **kwargs)
+        return values[node]
 
 
 if __name__ == "__main__":

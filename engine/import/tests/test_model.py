@@ -535,6 +535,32 @@ class Functions(Models):
         why, _ = found("conv2d", input=images, weight=torch.randn(128, 1, 7, 7), stride=2, groups=128)
         self.assertIn("does not compute it with these arguments", why)
 
+    def test_a_mask_that_a_graph_computes_of_sizes_alone_is_read_when_it_is_compiled(self):
+        profile = self.profile(MASKED, "Model", "inputs", least=0.0, tasks=TASKS)
+        fast, model, x = self.package(), profile.model, torch.randn(2, 96, 64)
+        seen = fast._door("attention").seen
+        self.addCleanup(torch._dynamo.reset)
+        with torch.no_grad():
+            right, windowed = model(x), model(x, window=8)
+            fast.enable(model)
+            compiled, other = torch.compile(model, dynamic=False), torch.compile(model, dynamic=False)
+            for _ in range(3):
+                torch.testing.assert_close(compiled(x), right)
+            self.assertEqual(seen, [1] * 6)
+            self.assertEqual([len(tensors) for tensors in fast._swaps[0].known], [3])  # the kernel was called without the mask
+            torch.testing.assert_close(other(x, window=8), windowed)  # a mask of sizes alone that is another one
+            self.assertEqual(seen, [1] * 6)
+            given = torch.ones(96, 96, dtype=torch.bool).tril()[None, None]
+            layer = torch.compile(model.layers[0], dynamic=False)  # a mask that is given has to be read in each call
+            torch.testing.assert_close(layer(x, given), model.layers[0](x, given))
+            self.assertEqual(len(seen), 8)
+            torch.testing.assert_close(layer(x, given.triu(-8)), model.layers[0](x, given.triu(-8)))
+            self.assertEqual(len(seen), 8)
+        from torch._inductor import config
+        self.assertEqual(config.post_grad_custom_pre_pass.package, fast.HERE)
+        fast.disable()
+        self.assertIsNone(config.post_grad_custom_pre_pass)
+
     def test_a_function_is_replaced_within_the_model_and_only_for_what_the_kernel_computes(self):
         profile = self.profile(MASKED, "Model", "inputs", least=0.0, tasks=TASKS)
         fast, model, x = self.package(), profile.model, torch.randn(2, 96, 64)
