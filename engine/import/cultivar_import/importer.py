@@ -378,9 +378,9 @@ class Import:
             self.to_check.append(f"the checks do not notice this mistake, which on the check shapes changes "
                                  f"{'nothing' if why == 'equal' else 'less than the permitted error'}: {mistake.about} ({mistake.name})")
         self.mistakes_tried = count
-        self.controls = self._controls(told)
         self.unruled = self._unruled()
         self.stress = self._stress()
+        self.controls = self._controls(told)
         self._sets()
         self.more_dimensions = []
         self.no_trace = self._trace_for_seeds()
@@ -399,34 +399,38 @@ class Import:
         others = self.sweep + self.edge + self.stress_shapes
         if self.slow:
             others = []
-        cases = []
-        for assignment in others:
-            tensors = self.runner.draw(assignment, 3)
-            right = self.runner.exact(tensors)
-            near = self.runner.rounded(tensors, right)
-            limits = []
-            for r, e in zip(near, right):
-                if not e.is_floating_point() or not e.numel():
-                    limits.append(0.0)
-                    continue
-                error = float((r - e).abs().nan_to_num(nan=0.0, posinf=0.0).max())
-                limits.append(2 * max(error, float(e.abs().max()) * probe.EPS / 2) + 64 * probe.EPS * float(e.square().mean().sqrt()))
-            cases.append((assignment, tensors, right, limits))
+        cases = [self._case(assignment) for assignment in others]
+        stressed = [self._case(assignment, fills) for assignment in self.stress_shapes for _, _, fills in self.stress if others]
         result = []
         for mistake in chosen:
             shown, hidden = [self.middle], []
-            for assignment, tensors, right, limits in cases:
-                try:
-                    wrong = modes.mutant(self.runner.compute, tensors, mistake.name)
-                    good = any(a.shape != b.shape or float((a.double() - b.double()).abs().nan_to_num(nan=math.inf).max()) > 2 * l
-                               for a, b, l in zip(wrong, right, limits))
-                except Exception:
-                    good = False
-                (shown if good else hidden).append(assignment)
-            when = self._when(shown, hidden)
+            for case in cases:
+                (shown if self._shows(mistake, *case[1:]) else hidden).append(case[0])
+            when = "" if hidden and any(self._shows(mistake, *case[1:]) for case in stressed) else self._when(shown, hidden)
             if when is not None:
                 result.append((mistake, when))
         return result
+
+    def _case(self, assignment, fills=None):
+        """Inputs, the exact outputs, and for each of these a difference that a kernel may have."""
+        tensors = self.runner.draw(assignment, 3, fills)
+        right = self.runner.exact(tensors)
+        limits = []
+        for r, e in zip(self.runner.rounded(tensors, right), right):
+            if not e.is_floating_point() or not e.numel():
+                limits.append(0.0)
+                continue
+            error = float((r - e).abs().nan_to_num(nan=0.0, posinf=0.0).max())
+            limits.append(2 * max(error, float(e.abs().max()) * probe.EPS / 2) + 64 * probe.EPS * float(e.square().mean().sqrt()))
+        return assignment, tensors, right, limits
+
+    def _shows(self, mistake, tensors, right, limits):
+        try:
+            wrong = modes.mutant(self.runner.compute, tensors, mistake.name)
+            return any(a.shape != b.shape or float((a.double() - b.double()).abs().nan_to_num(nan=math.inf).max()) > 2 * l
+                       for a, b, l in zip(wrong, right, limits))
+        except Exception:
+            return False
 
     def _when(self, shown, hidden):
         """A condition on one or two dimensions that holds where a mistake shows; "" for always; None if there is none."""
