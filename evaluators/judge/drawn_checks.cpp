@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <random>
 #include <set>
 
 #include "evaluators/judge/claims.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
+#include "evaluators/judge/memory_need.hpp"
 #include "evaluators/judge/outcomes.hpp"
 #include "evaluators/judge/shrinking.hpp"
 #include "evaluators/judge/source_numbers.hpp"
@@ -37,9 +39,14 @@ constexpr std::size_t kStressShapes = 2;  // of a specialisation, in a confirmat
 constexpr std::size_t kStressedSearching = 4, kCasesSearching = 2;
 constexpr std::uint64_t kComposedRuns = 4;  // of each of these
 constexpr std::size_t kFirstTurns = 6;      // of a shape at a number, before shapes elsewhere
-constexpr std::size_t kStarts = 6;         // kinds of values with which one shape begins, another with others
+// Kinds of values, of which one shape begins with others than the one before.
+constexpr std::size_t kStartsApart = 5;
 constexpr std::size_t kOutcomeShapes = 8;  // that show an outcome, or more are drawn for it
-constexpr std::uint64_t kElsewhere = 4;    // one run of so many has the facts of another machine
+// Rows of at least so much of the longest, and how often each has values that show in long sums what is left
+// out.
+constexpr double kLong = 0.25;
+constexpr std::uint64_t kLongTurns = 2;
+constexpr std::uint64_t kElsewhere = 4;  // one run of so many has the facts of another machine
 
 std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
   std::vector<Workload> shapes;
@@ -268,7 +275,11 @@ class DrawnChecks {
     for (const auto* more : {&timed_, &compiled_.drawn})
       std::ranges::copy(*more, std::back_inserter(reached));
     const std::function<bool(const Place&)> usable = [&](const Place& place) { return runs_at(place); };
-    decided_ = draw_outcomes(task_, variant_, facts_, reached, rare, seed_for("outcomes"), usable);
+    decided_ =
+        draw_outcomes(task_, variant_, facts_, reached, rare, seed_for("outcomes"), [&](const Place& place) {
+          return runs_at(place) &&
+                 !beyond_memory(task_, std::span(&place.shape, 1), variant_.manifest.target);
+        });
     if (!rare.empty())
       if (const auto largest = largest_()) leave_out_shown(rare, variant_, task_, facts_, *largest);
     const auto beyond = claimed_beyond(task_, variant_, facts_, reached, rare, seed_for("beyond"), usable);
@@ -290,11 +301,14 @@ class DrawnChecks {
     for (std::size_t i = 0; i < of.size(); ++i) {
       const std::uint64_t own = seed_for(purpose + " values", i);
       const Workload& shape = of[i].shape;
-      auto values =
-          confirming_ ? all_values(task_, shape, own) : std::vector{drawn_values(task_, shape, own)};
+      // The largest have values that a device keeps.
+      const bool large = limits_of(task_, std::span(&shape, 1), 1.0).bytes > kLargestShapes.bytes;
+      auto values = large         ? std::vector{CheckValues{.drawn_shape = true}}
+                    : confirming_ ? all_values(task_, shape, own)
+                                  : std::vector{drawn_values(task_, shape, own)};
       // Several shapes together have soon had all kinds.
       std::rotate(values.begin(),
-                  values.begin() + static_cast<std::ptrdiff_t>(values.size() * (i % kStarts) / kStarts),
+                  values.begin() + static_cast<std::ptrdiff_t>(i * kStartsApart % values.size()),
                   values.end());
       if (turns.size() < values.size()) turns.resize(values.size());
       for (std::size_t turn = 0; turn < values.size(); ++turn) {
