@@ -28,6 +28,8 @@ namespace {
 constexpr int kFewIllegal = 10, kLeastClaimed = 8;
 // Shapes at a focus are small enough for hundreds of them to take seconds.
 constexpr ShapeLimits kFocused{3e7, 0x1p22};
+// And those of which thousands do.
+constexpr ShapeLimits kTiny{1e6, 0x1p17};
 // In the longest, a dimension may have as many bytes as positions beyond 16 bits need.
 constexpr ShapeLimits kLongest{2e8, 0x1p28};
 // From here on a dimension may need a medium size.
@@ -327,6 +329,17 @@ class DrawnChecks {
   std::vector<Phase> in_phases() const {
     Phase outcomes{kOutcomeSeconds, {}, true}, longest{kLongestSeconds, {}, true}, first{kDrawnSeconds, {}},
         later{kDrawnKindsSeconds, {}};
+    std::map<std::string, double> lengths = longest_extents(task_);
+    for (const std::string& row : task_.rows) lengths.erase(row);
+    for (std::uint64_t turn = 0; turn < kLongTurns; ++turn)
+      for (const int kind : kLongKinds)
+        for (std::size_t i = 0; i < thorough_.size(); ++i)
+          if (const Workload& shape = thorough_[i].shape; std::ranges::any_of(lengths, [&](const auto& each) {
+                return shape.values.at(each.first) >= kLong * each.second;
+              }))
+            longest.runs.push_back({shape,
+                                    {.composed = true, .kind = kind, .drawn_shape = true},
+                                    derive_seed(seed_for(fmt::format("long {}", kind), i), "turn", turn)});
     for (const char* round : {"first round", "second round", "third round"}) {
       for (const auto& turn : in_turns(decided_, round))
         std::ranges::copy(turn, std::back_inserter(outcomes.runs));
@@ -349,6 +362,16 @@ class DrawnChecks {
       for (const Workload& shape : tabled_) add(shape, {.drawn_shape = true}, "table");
       for (const Workload& shape : scattered_)
         add(shape, drawn_values(task_, shape, seed_for("drawn", first.runs.size())), "drawn");
+    }
+    // Values that only together show a mistake are met by many draws: what time is left goes to small shapes.
+    if (confirming_) {
+      std::vector<Place> small;
+      for (const Workload& shape : scattered_)
+        if (const ShapeLimits own = limits_of(task_, std::span(&shape, 1), 1.0);
+            own.flops <= kTiny.flops && own.bytes <= kTiny.bytes)
+          small.push_back({shape});
+      for (const auto& turn : in_turns(small, "kinds"))
+        std::ranges::copy(turn, std::back_inserter(later.runs));
     }
     return {std::move(outcomes), std::move(longest), std::move(first), std::move(later)};
   }
