@@ -389,6 +389,14 @@ struct ComposedTensor {
   }
 };
 
+// Half of the time the tensor of the most dimensions: outputs sum over it.
+std::size_t choose(std::span<const ComposedTensor> tensors, RandomStream& stream) {
+  if (below(stream, 2) == 0) return below(stream, tensors.size());
+  return static_cast<std::size_t>(
+      std::ranges::max_element(tensors, {}, [](const auto& each) { return each.spec->shape.size(); }) -
+      tensors.begin());
+}
+
 // Two tensors are extreme at the same indices of a dimension that both have, mostly a long one: what the one
 // makes nothing is not nothing times the other. Half of the time the others are of one sign, so that all rows
 // have it so.
@@ -407,13 +415,15 @@ std::string compose_together(const Workload& workload, std::span<ComposedTensor>
     return pair;
   };
   Pair pair = draw_pair();
-  if (Pair again = draw_pair(); again.shared.size() > pair.shared.size()) pair = std::move(again);
+  for (int i = 0; i < 2; ++i)
+    if (Pair again = draw_pair(); again.shared.size() > pair.shared.size()) pair = std::move(again);
   ComposedTensor &one = tensors[pair.one], &other = tensors[pair.other];
   if (pair.shared.empty() || one.composer.bounded() || other.composer.bounded()) return {};
   std::string name = pair.shared[below(stream, pair.shared.size())];
-  if (const std::string& longer = pair.shared[below(stream, pair.shared.size())];
-      workload.values.at(longer) > workload.values.at(name))
-    name = longer;
+  for (int i = 0; i < 2; ++i)
+    if (const std::string& longer = pair.shared[below(stream, pair.shared.size())];
+        workload.values.at(longer) > workload.values.at(name))
+      name = longer;
   const auto axis_of = [&](const ComposedTensor& tensor) {
     return static_cast<std::size_t>(std::ranges::find(tensor.spec->shape, name) - tensor.spec->shape.begin());
   };
@@ -438,7 +448,7 @@ std::string compose_together(const Workload& workload, std::span<ComposedTensor>
 
 // One tensor is small, another as large: what is small is not nothing.
 std::string compose_opposed(std::span<ComposedTensor> tensors, RandomStream& stream) {
-  const std::size_t first = below(stream, tensors.size()), step = 1 + below(stream, tensors.size() - 1);
+  const std::size_t first = choose(tensors, stream), step = 1 + below(stream, tensors.size() - 1);
   ComposedTensor &one = tensors[first], &other = tensors[(first + step) % tensors.size()];
   if (one.composer.bounded() || other.composer.bounded()) return {};
   const double factor = one.composer.small_factor(), again = std::exp2(12.0 * uniform(stream) - 6.0) / factor;
@@ -478,12 +488,7 @@ std::string compose_values(const Task& task, const Workload& workload, std::uint
   const StressCase* stress = !task.stress.empty() && below(stream, 5) < 2
                                  ? &task.stress[below(stream, task.stress.size())]
                                  : nullptr;
-  std::size_t chosen = below(stream, tensors.size());
-  // Outputs sum over those of the most dimensions.
-  if (kind && below(stream, 2) == 0)
-    chosen = static_cast<std::size_t>(
-        std::ranges::max_element(tensors, {}, [](const auto& each) { return each.spec->shape.size(); }) -
-        tensors.begin());
+  const std::size_t chosen = kind ? choose(tensors, stream) : below(stream, tensors.size());
   std::string description;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     ComposedTensor& tensor = tensors[t];
