@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <random>
 #include <set>
 
 #include "evaluators/judge/claims.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
+#include "evaluators/judge/memory_need.hpp"
 #include "evaluators/judge/outcomes.hpp"
 #include "evaluators/judge/shrinking.hpp"
 #include "evaluators/judge/source_numbers.hpp"
@@ -26,6 +28,8 @@ namespace {
 constexpr int kFewIllegal = 10, kLeastClaimed = 8;
 // Shapes at a focus are small enough for hundreds of them to take seconds.
 constexpr ShapeLimits kFocused{3e7, 0x1p22};
+// And those of which thousands do.
+constexpr ShapeLimits kTiny{1e6, 0x1p17};
 // In the longest, a dimension may have as many bytes as positions beyond 16 bits need.
 constexpr ShapeLimits kLongest{2e8, 0x1p28};
 // From here on a dimension may need a medium size.
@@ -37,9 +41,14 @@ constexpr std::size_t kStressShapes = 2;  // of a specialisation, in a confirmat
 constexpr std::size_t kStressedSearching = 4, kCasesSearching = 2;
 constexpr std::uint64_t kComposedRuns = 4;  // of each of these
 constexpr std::size_t kFirstTurns = 6;      // of a shape at a number, before shapes elsewhere
-constexpr std::size_t kStarts = 6;         // kinds of values with which one shape begins, another with others
+// Kinds of values, of which one shape begins with others than the one before.
+constexpr std::size_t kStartsApart = 5;
 constexpr std::size_t kOutcomeShapes = 8;  // that show an outcome, or more are drawn for it
-constexpr std::uint64_t kElsewhere = 4;    // one run of so many has the facts of another machine
+// Rows of at least so much of the longest, and how often each has values that show in long sums what is left
+// out.
+constexpr double kLong = 0.25;
+constexpr std::uint64_t kLongTurns = 2;
+constexpr std::uint64_t kElsewhere = 4;  // one run of so many has the facts of another machine
 
 std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
   std::vector<Workload> shapes;
@@ -268,7 +277,11 @@ class DrawnChecks {
     for (const auto* more : {&timed_, &compiled_.drawn})
       std::ranges::copy(*more, std::back_inserter(reached));
     const std::function<bool(const Place&)> usable = [&](const Place& place) { return runs_at(place); };
-    decided_ = draw_outcomes(task_, variant_, facts_, reached, rare, seed_for("outcomes"), usable);
+    decided_ =
+        draw_outcomes(task_, variant_, facts_, reached, rare, seed_for("outcomes"), [&](const Place& place) {
+          return runs_at(place) &&
+                 !beyond_memory(task_, std::span(&place.shape, 1), variant_.manifest.target);
+        });
     if (!rare.empty())
       if (const auto largest = largest_()) leave_out_shown(rare, variant_, task_, facts_, *largest);
     const auto beyond = claimed_beyond(task_, variant_, facts_, reached, rare, seed_for("beyond"), usable);
@@ -290,11 +303,14 @@ class DrawnChecks {
     for (std::size_t i = 0; i < of.size(); ++i) {
       const std::uint64_t own = seed_for(purpose + " values", i);
       const Workload& shape = of[i].shape;
-      auto values =
-          confirming_ ? all_values(task_, shape, own) : std::vector{drawn_values(task_, shape, own)};
+      // The largest have values that a device keeps.
+      const bool large = limits_of(task_, std::span(&shape, 1), 1.0).bytes > kLargestShapes.bytes;
+      auto values = large         ? std::vector{CheckValues{.drawn_shape = true}}
+                    : confirming_ ? all_values(task_, shape, own)
+                                  : std::vector{drawn_values(task_, shape, own)};
       // Several shapes together have soon had all kinds.
       std::rotate(values.begin(),
-                  values.begin() + static_cast<std::ptrdiff_t>(values.size() * (i % kStarts) / kStarts),
+                  values.begin() + static_cast<std::ptrdiff_t>(i * kStartsApart % values.size()),
                   values.end());
       if (turns.size() < values.size()) turns.resize(values.size());
       for (std::size_t turn = 0; turn < values.size(); ++turn) {
@@ -313,6 +329,17 @@ class DrawnChecks {
   std::vector<Phase> in_phases() const {
     Phase outcomes{kOutcomeSeconds, {}, true}, longest{kLongestSeconds, {}, true}, first{kDrawnSeconds, {}},
         later{kDrawnKindsSeconds, {}};
+    std::map<std::string, double> lengths = longest_extents(task_);
+    for (const std::string& row : task_.rows) lengths.erase(row);
+    for (std::uint64_t turn = 0; turn < kLongTurns; ++turn)
+      for (const int kind : kLongKinds)
+        for (std::size_t i = 0; i < thorough_.size(); ++i)
+          if (const Workload& shape = thorough_[i].shape; std::ranges::any_of(lengths, [&](const auto& each) {
+                return shape.values.at(each.first) >= kLong * each.second;
+              }))
+            longest.runs.push_back({shape,
+                                    {.composed = true, .kind = kind, .drawn_shape = true},
+                                    derive_seed(seed_for(fmt::format("long {}", kind), i), "turn", turn)});
     for (const char* round : {"first round", "second round", "third round"}) {
       for (const auto& turn : in_turns(decided_, round))
         std::ranges::copy(turn, std::back_inserter(outcomes.runs));
@@ -335,6 +362,16 @@ class DrawnChecks {
       for (const Workload& shape : tabled_) add(shape, {.drawn_shape = true}, "table");
       for (const Workload& shape : scattered_)
         add(shape, drawn_values(task_, shape, seed_for("drawn", first.runs.size())), "drawn");
+    }
+    // Values that only together show a mistake are met by many draws: what time is left goes to small shapes.
+    if (confirming_) {
+      std::vector<Place> small;
+      for (const Workload& shape : scattered_)
+        if (const ShapeLimits own = limits_of(task_, std::span(&shape, 1), 1.0);
+            own.flops <= kTiny.flops && own.bytes <= kTiny.bytes)
+          small.push_back({shape});
+      for (const auto& turn : in_turns(small, "kinds"))
+        std::ranges::copy(turn, std::back_inserter(later.runs));
     }
     return {std::move(outcomes), std::move(longest), std::move(first), std::move(later)};
   }

@@ -25,6 +25,8 @@ struct ShapeLimits {
 };
 // Shapes of which tens take seconds; and where no smaller one shows what is to be checked.
 inline constexpr ShapeLimits kMediumShapes{2e8, 0x1p25}, kLargestShapes{2e10, 0x1p30};
+// Beyond them, for a device with memory of its own.
+inline constexpr ShapeLimits kDeviceShapes{8e10, 0x1p32};
 // The greatest flops and bytes among these workloads, times `factor`.
 ShapeLimits limits_of(const Task&, std::span<const Workload>, double factor);
 

@@ -141,7 +141,9 @@ std::vector<Place> draw_outcomes(const Task& task, const Variant& variant, const
   };
   for (const Workload& shape : near) look(shape);
   const std::vector<double> numbers = numbers_in(variant, unreached);
-  for (const ShapeLimits& limits : {kMediumShapes, kLargestShapes}) {
+  std::vector<ShapeLimits> sizes{kMediumShapes, kLargestShapes};
+  if (!variant.manifest.target->on_host) sizes.push_back(kDeviceShapes);
+  for (const ShapeLimits& limits : sizes) {
     if (std::ranges::none_of(found, [](const auto& places) { return places.empty(); })) break;
     last = looks;
     draw_anywhere(task, variant, near, limits, numbers, false, kAnywhere, derive_seed(seed, "anywhere"),

@@ -29,9 +29,9 @@ constexpr std::uint64_t kPlacements = 3;  // the most that a target has
 // are drawn: at most, and those that are drawn however long they take.
 constexpr std::uint64_t kMostSimilar = 128, kFewestSimilar = 4;
 // Before them, for composed values: R of the same inputs in arithmetic that rounds in each of these
-// directions. Where equal values cancel, what one order of a sum loses may decide everything, and R's order
-// loses nothing.
-constexpr int kDirections[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+// directions, and that has no numbers below the smallest normal one. Where equal values cancel, what one
+// order of a sum loses may decide everything, and R's order loses nothing.
+constexpr int kDirections[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO, kFlushing};
 constexpr double kSimilarSeconds = 5.0;
 // Drawing this many bytes for one check takes longer than all the rest of the check.
 constexpr std::size_t kLargeInputs = std::size_t{64} << 20;

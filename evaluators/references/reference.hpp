@@ -51,6 +51,10 @@ struct ReferenceWorkload {
 // A function of a reference, by its name, which the reference owns; null if it has no such function.
 using RowFunction = const char*;
 
+// In place of a direction: to the nearest, and to 0 below the smallest normal number, as fast exponentials
+// do.
+inline constexpr int kFlushing = -1;
+
 // What is asked of one function: rows (of `layout`), or verdicts on answers.
 struct RowsAsked {
   const ReferenceWorkload& workload;
@@ -63,7 +67,7 @@ struct RowsAsked {
   std::span<const double> given = {};
   int threads = 1;
   bool gives_way = false;       // something is being timed meanwhile: a lower priority
-  int rounding = FE_TONEAREST;  // the direction in which arithmetic rounds (fenv.h)
+  int rounding = FE_TONEAREST;  // the direction in which arithmetic rounds (fenv.h), or kFlushing
 };
 
 // What a language implements. Thread-safe.

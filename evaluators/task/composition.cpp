@@ -2,10 +2,12 @@
 #include "evaluators/task/composition.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "evaluators/system/random.hpp"
 
@@ -29,25 +31,31 @@ enum class Change {
   sparse,
   tiny,
   small,
-  gap
+  gap,
+  front,
+  // Of two tensors; see compose_together and compose_opposed.
+  together,
+  opposed
 };
 // Those that mistakes most often depend on are listed more than once.
 constexpr Change kChanges[] = {Change::outliers,   Change::outliers, Change::shift,       Change::shift,
                                Change::shift,      Change::scale,    Change::scale,       Change::mirror,
                                Change::calm,       Change::late,     Change::ties,        Change::low_rows,
                                Change::magnitudes, Change::rising,   Change::alternating, Change::sparse,
-                               Change::tiny,       Change::small,    Change::gap};
+                               Change::tiny,       Change::small,    Change::gap,         Change::front};
 // Each once, or those that are up or down both ways, in the order in which turns take them.
 constexpr Change kKinds[] = {Change::shift,       Change::scale_up, Change::outliers, Change::scale_down,
                              Change::late,        Change::low_rows, Change::rising,   Change::magnitudes,
                              Change::mirror,      Change::ties,     Change::shift,    Change::calm,
                              Change::alternating, Change::sparse,   Change::tiny,     Change::small,
-                             Change::gap};
+                             Change::gap,         Change::front,    Change::together, Change::opposed};
 static_assert(std::size(kKinds) == kCompositionKinds);
+static_assert(kKinds[kLongKinds[0]] == Change::gap && kKinds[kLongKinds[1]] == Change::front);
 // Values of a uniform fill must stay in its range.
 constexpr Change kBounded[] = {Change::calm, Change::ties};
 
 constexpr std::size_t kMostChanges = 3;
+constexpr std::uint64_t kJoint = 6;  // one composition of so many changes two tensors together
 // The greatest powers of two by which values are changed, by strength.
 constexpr double kPowers[kMostStrength + 1] = {1.0, 7.0, 20.0, 60.0};
 
@@ -79,10 +87,10 @@ class Composer {
   }
 
   // `large`: whether values may grow; a product of several large tensors would overflow.
-  std::string change(std::span<double> values, bool large, std::optional<int> kind = {}) {
+  std::string change(std::span<double> values, bool large, std::optional<Change> first = {}) {
     values_ = values;
-    if (kind && !bounded_)
-      if (std::string done = apply(kKinds[*kind % kCompositionKinds], large); !done.empty()) return done;
+    if (first && !bounded_)
+      if (std::string done = apply(*first, large); !done.empty()) return done;
     for (int attempt = 0; attempt < 8; ++attempt) {
       const Change chosen = bounded_ ? kBounded[below(stream_, std::size(kBounded))]
                                      : kChanges[below(stream_, std::size(kChanges))];
@@ -96,33 +104,73 @@ class Composer {
     for (double& value : values) value = std::clamp(value, -most, most);
   }
 
+  bool bounded() const { return bounded_; }
+  std::size_t draw_index(std::size_t axis) { return draw_place(static_cast<std::size_t>(shape_[axis])); }
+  // What these indices of an axis are of becomes large, as far as an exponential of it may be nothing.
+  std::string exceed(std::span<double> values, std::size_t number, const std::set<std::size_t>& indices) {
+    values_ = values;
+    const double usual = deviation_ * std::exp2(6.5) * size(5.5);
+    const double value =
+        (below(stream_, 3) == 0 ? 1.0 : -1.0) * grown(below(stream_, 4) == 0 ? near_threshold(usual) : usual);
+    const bool equal = below(stream_, 4) != 0;
+    at(number, indices, [&](double x) { return equal ? value : x / deviation_ * value; });
+    return fmt::format("{} {:.3g}", equal ? "is" : "times", value);
+  }
+  // And what they are of here, as large as the strength permits, or little less than the dtype.
+  std::string grow(std::span<double> values, std::size_t number, const std::set<std::size_t>& indices) {
+    values_ = values;
+    const double most = std::log2(largest(dtype_)), reserve = std::min(9.0, most / 6.0);
+    const double power = below(stream_, 4) != 0 ? most - reserve - 3.0 * uniform(stream_)
+                                                : powers_ * (0.5 + 0.5 * uniform(stream_));
+    const double factor = grown(std::exp2(power));
+    at(number, indices, [&](double x) { return x * factor; });
+    return fmt::format("times {:.3g}", factor);
+  }
+  void of_one_sign(std::span<double> values) {
+    for (double& value : values) value = std::abs(value);
+  }
+  double small_factor() { return near_threshold(deviation_ / size(40.0)) / deviation_; }
+  std::string times(std::span<double> values, double factor) {
+    for (double& value : values) value *= factor;
+    return fmt::format("times {:.3g}", factor);
+  }
+
  private:
+  template <class Value>
+  void at(std::size_t number, const std::set<std::size_t>& indices, const Value& value) {
+    const Axis axis = axis_at(number);
+    each([&](std::size_t i, double x) { return indices.contains(axis.along(i)) ? value(x) : x; });
+  }
   double size(double most) { return std::exp2(most * uniform(stream_)); }
   double grown(double value) const { return value * std::exp2(headroom_); }
   // This size, or in half of the cases, if there are thresholds, from half of one to twice it, mostly a
   // little above it.
   double near_threshold(double usual) {
     if (thresholds_.empty() || below(stream_, 2) == 0) return usual;
-    const double threshold = thresholds_[below(stream_, thresholds_.size())];
+    double threshold = thresholds_[below(stream_, thresholds_.size())];
+    if (below(stream_, 4) == 0) threshold = std::sqrt(threshold);  // what is compared may be a square
     return threshold *
            std::exp2(below(stream_, 2) == 0 ? 0.25 * uniform(stream_) : 2.0 * uniform(stream_) - 1.0);
   }
   double sign() { return below(stream_, 2) == 0 ? 1.0 : -1.0; }
 
-  // A long axis if there is any, and what an index along it is of.
+  // What an index along an axis is of.
   struct Axis {
     std::size_t number = 0, extent = 1, stride = 1;
     std::size_t along(std::size_t i) const { return i / stride % extent; }
     std::size_t first(std::size_t line) const { return line / stride * stride * extent + line % stride; }
   };
-  Axis draw_axis() {
-    Axis axis;
-    axis.number = below(stream_, shape_.size());
-    for (int i = 0; i < 4 && shape_[axis.number] < 4; ++i) axis.number = below(stream_, shape_.size());
-    axis.extent = static_cast<std::size_t>(shape_[axis.number]);
-    for (std::size_t i = axis.number + 1; i < shape_.size(); ++i)
+  Axis axis_at(std::size_t number) const {
+    Axis axis{number, static_cast<std::size_t>(shape_[number])};
+    for (std::size_t i = number + 1; i < shape_.size(); ++i)
       axis.stride *= static_cast<std::size_t>(shape_[i]);
     return axis;
+  }
+  // A long one if there is any.
+  Axis draw_axis() {
+    std::size_t number = below(stream_, shape_.size());
+    for (int i = 0; i < 4 && shape_[number] < 4; ++i) number = below(stream_, shape_.size());
+    return axis_at(number);
   }
 
   // Less than the extent; every order of magnitude is equally probable.
@@ -276,13 +324,32 @@ class Composer {
         if (!large) return {};
         const Axis axis = draw_axis();
         constexpr double kMost = 40.0, kSpread = 0x1p-4;
-        const double by = near_threshold(deviation_ * kMost * uniform(stream_));
+        const double by = near_threshold(near_threshold(deviation_ * kMost * uniform(stream_)));  // mostly
+        const bool late = below(stream_, 2) == 0;  // where a sum in order already has all the others
         each([&](std::size_t, double x) { return x * kSpread; });
         for (std::size_t line = 0; line < values_.size() / axis.extent; ++line)
-          values_[axis.first(line) + draw_place(axis.extent) * axis.stride] += by;
+          values_[axis.first(line) + (late ? axis.extent - 1 : draw_place(axis.extent)) * axis.stride] += by;
         return fmt::format("times {:.3g}, and plus {:.3g} once in each line along axis {}", kSpread, by,
                            axis.number);
       }
+      // What the first elements say of the others is wrong.
+      case Change::front: {
+        if (!large) return {};
+        const Axis axis = draw_axis();
+        if (axis.extent < 2) return {};
+        const std::size_t first =
+            below(stream_, 2) == 0 ? near_end(axis.extent) + 1 : std::size_t{1} << below(stream_, 7);
+        const std::size_t end = std::min(axis.extent - 1, first);
+        const double factor = 1.0 / size(8.0),
+                     by = sign() *
+                          grown(near_threshold(deviation_ * std::exp2(3.0) * size(std::min(powers_, 12.0))));
+        each([&](std::size_t i, double x) { return axis.along(i) < end ? x + by : x * factor; });
+        return fmt::format("plus {:.3g} before index {} of axis {}, and times {:.3g} from there on", by, end,
+                           axis.number, factor);
+      }
+      case Change::together:
+      case Change::opposed:
+        break;
     }
     return {};
   }
@@ -303,59 +370,142 @@ bool composed(const Fill& fill) {
          fill.kind == Fill::Kind::uniform;
 }
 
+struct ComposedTensor {
+  const TensorSpec* spec;
+  std::vector<std::byte>* bytes;
+  Dtype dtype;
+  Composer composer;
+
+  // Lets `alter` have the values and stores them; returns its words with the tensor's name.
+  template <class Alter>
+  std::string with_values(const Alter& alter) {
+    std::vector<double> values(bytes->size() / size_of(dtype));
+    decode(dtype, *bytes, values);
+    const std::string words = alter(std::span<double>(values));
+    if (words.empty()) return {};
+    composer.clamp(values);
+    encode(dtype, values, *bytes);
+    return fmt::format("{} {}\n", spec->name, words);
+  }
+};
+
+// Half of the time the tensor of the most dimensions: outputs sum over it.
+std::size_t choose(std::span<const ComposedTensor> tensors, RandomStream& stream) {
+  if (below(stream, 2) == 0) return below(stream, tensors.size());
+  return static_cast<std::size_t>(
+      std::ranges::max_element(tensors, {}, [](const auto& each) { return each.spec->shape.size(); }) -
+      tensors.begin());
+}
+
+// Two tensors are extreme at the same indices of a dimension that both have, mostly a long one: what the one
+// makes nothing is not nothing times the other. Half of the time the others are of one sign, so that all rows
+// have it so.
+std::string compose_together(const Workload& workload, std::span<ComposedTensor> tensors,
+                             RandomStream& stream) {
+  struct Pair {
+    std::size_t one = 0, other = 0;
+    std::vector<std::string> shared;
+  };
+  const auto draw_pair = [&] {
+    Pair pair{below(stream, tensors.size()), below(stream, tensors.size() - 1), {}};
+    if (pair.other >= pair.one) ++pair.other;
+    for (const std::string& name : tensors[pair.one].spec->shape)
+      if (std::ranges::count(tensors[pair.other].spec->shape, name) > 0 && workload.values.contains(name))
+        pair.shared.push_back(name);
+    return pair;
+  };
+  Pair pair = draw_pair();
+  for (int i = 0; i < 2; ++i)
+    if (Pair again = draw_pair(); again.shared.size() > pair.shared.size()) pair = std::move(again);
+  ComposedTensor &one = tensors[pair.one], &other = tensors[pair.other];
+  if (pair.shared.empty() || one.composer.bounded() || other.composer.bounded()) return {};
+  std::string name = pair.shared[below(stream, pair.shared.size())];
+  for (int i = 0; i < 2; ++i)
+    if (const std::string& longer = pair.shared[below(stream, pair.shared.size())];
+        workload.values.at(longer) > workload.values.at(name))
+      name = longer;
+  const auto axis_of = [&](const ComposedTensor& tensor) {
+    return static_cast<std::size_t>(std::ranges::find(tensor.spec->shape, name) - tensor.spec->shape.begin());
+  };
+  std::set<std::size_t> indices;
+  for (std::size_t n = 1 + below(stream, 3); n > 0; --n)
+    indices.insert(one.composer.draw_index(axis_of(one)));
+  std::string description;
+  if (below(stream, 2) == 0)
+    for (ComposedTensor& each : tensors)
+      if (&each != &one && &each != &other && !each.composer.bounded())
+        description += each.with_values([&](std::span<double> values) {
+          each.composer.of_one_sign(values);
+          return std::string("without signs");
+        });
+  const std::string where = fmt::format(" at {} of {}", fmt::join(indices, ", "), name);
+  description += one.with_values(
+      [&](std::span<double> values) { return one.composer.exceed(values, axis_of(one), indices) + where; });
+  description += other.with_values(
+      [&](std::span<double> values) { return other.composer.grow(values, axis_of(other), indices) + where; });
+  return description;
+}
+
+// One tensor is small, another as large: what is small is not nothing.
+std::string compose_opposed(std::span<ComposedTensor> tensors, RandomStream& stream) {
+  const std::size_t first = choose(tensors, stream), step = 1 + below(stream, tensors.size() - 1);
+  ComposedTensor &one = tensors[first], &other = tensors[(first + step) % tensors.size()];
+  if (one.composer.bounded() || other.composer.bounded()) return {};
+  const double factor = one.composer.small_factor(), again = std::exp2(12.0 * uniform(stream) - 6.0) / factor;
+  return one.with_values([&](std::span<double> values) { return one.composer.times(values, factor); }) +
+         other.with_values([&](std::span<double> values) { return other.composer.times(values, again); });
+}
+
 }  // namespace
 
 std::string compose_values(const Task& task, const Workload& workload, std::uint64_t seed, int strength,
                            int headroom, std::span<std::vector<std::byte>> inputs, std::optional<int> kind,
                            std::span<const double> thresholds) {
   RandomStream stream = stream_of(seed, "composition", static_cast<std::uint64_t>(strength));
-  struct Tensor {
-    const TensorSpec* spec;
-    std::vector<std::byte>* bytes;
-  };
-  std::vector<Tensor> tensors;
+  std::vector<ComposedTensor> tensors;
   std::size_t next = 0;
   for (const TensorSpec& tensor : task.tensors) {
     if (tensor.role != Role::input) continue;
     std::vector<std::byte>& bytes = inputs[next++];
-    if (!bytes.empty() && is_floating(task.dtype(tensor, workload)) && !tensor.shape.empty() &&
-        !task.is_derived(tensor.name) && composed(task.fill(tensor.fill, workload)))
-      tensors.push_back({&tensor, &bytes});
+    const Dtype dtype = task.dtype(tensor, workload);
+    const Fill fill = task.fill(tensor.fill, workload);
+    if (!bytes.empty() && is_floating(dtype) && !tensor.shape.empty() && !task.is_derived(tensor.name) &&
+        composed(fill))
+      tensors.push_back(
+          {&tensor, &bytes, dtype,
+           Composer(task.shape(tensor, workload), dtype, fill, strength, headroom, thresholds, stream)});
   }
   if (tensors.empty()) return {};
+  std::optional<Change> wanted;
+  if (kind) wanted = kKinds[*kind % kCompositionKinds];
+  if (!wanted && below(stream, kJoint) == 0)
+    wanted = below(stream, 2) == 0 ? Change::together : Change::opposed;
+  if (strength > 0 && tensors.size() > 1 && (wanted == Change::together || wanted == Change::opposed))
+    if (std::string done = wanted == Change::together ? compose_together(workload, tensors, stream)
+                                                      : compose_opposed(tensors, stream);
+        !done.empty())
+      return done;
   const StressCase* stress = !task.stress.empty() && below(stream, 5) < 2
                                  ? &task.stress[below(stream, task.stress.size())]
                                  : nullptr;
-  const std::size_t chosen = below(stream, tensors.size());
+  const std::size_t chosen = kind ? choose(tensors, stream) : below(stream, tensors.size());
   std::string description;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
-    const TensorSpec& tensor = *tensors[t].spec;
-    const Fill plain = task.fill(tensor.fill, workload);
-    const Dtype dtype = task.dtype(tensor, workload);
-    const std::vector<std::int64_t> shape = task.shape(tensor, workload);
-    std::vector<std::string> told;
+    ComposedTensor& tensor = tensors[t];
     if (stress != nullptr)
-      if (const auto fill = stress->fills.find(tensor.name); fill != stress->fills.end()) {
-        fill_tensor(task.fill(fill->second, workload), seed ^ name_hash(tensor.name), shape, dtype,
-                    *tensors[t].bytes);
-        told.push_back(fmt::format("as in the stress case {}", stress->name));
+      if (const auto fill = stress->fills.find(tensor.spec->name); fill != stress->fills.end()) {
+        fill_tensor(task.fill(fill->second, workload), seed ^ name_hash(tensor.spec->name),
+                    task.shape(*tensor.spec, workload), tensor.dtype, *tensor.bytes);
+        description += fmt::format("{} as in the stress case {}\n", tensor.spec->name, stress->name);
       }
     const bool main = t == chosen;
     const std::size_t changes = !main                   ? (below(stream, 3) == 0 ? 1 : 0)
                                 : below(stream, 2) == 0 ? 1
                                                         : 1 + below(stream, kMostChanges);
-    if (changes > 0) {
-      std::vector<double> values(tensors[t].bytes->size() / size_of(dtype));
-      decode(dtype, *tensors[t].bytes, values);
-      Composer composer(shape, dtype, plain, strength, headroom, thresholds, stream);
-      for (std::size_t i = 0; i < changes; ++i)
-        if (std::string done = composer.change(values, main && i == 0, main && i == 0 ? kind : std::nullopt);
-            !done.empty())
-          told.push_back(std::move(done));
-      composer.clamp(values);
-      encode(dtype, values, *tensors[t].bytes);
-    }
-    for (const std::string& each : told) description += fmt::format("{} {}\n", tensor.name, each);
+    for (std::size_t i = 0; i < changes; ++i)
+      description += tensor.with_values([&](std::span<double> values) {
+        return tensor.composer.change(values, main && i == 0, main && i == 0 ? wanted : std::nullopt);
+      });
   }
   return description;
 }

@@ -26,7 +26,9 @@ inline constexpr int kMostStrength = 3;
 // empty if nothing was changed. `kind`: the change that comes first, of kCompositionKinds; none: any.
 // `thresholds`: sizes of values at which a kernel may do something else; half of the changes are about as
 // large as one of them.
-inline constexpr int kCompositionKinds = 17;
+inline constexpr int kCompositionKinds = 20;
+// Of these, those that show in a long sum what is left out of each of its elements.
+inline constexpr int kLongKinds[] = {16, 17};
 std::string compose_values(const Task&, const Workload&, std::uint64_t seed, int strength, int headroom,
                            std::span<std::vector<std::byte>> inputs, std::optional<int> kind = {},
                            std::span<const double> thresholds = {});

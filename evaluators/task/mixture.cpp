@@ -14,7 +14,7 @@
 namespace cultivar {
 namespace {
 
-enum class Pattern { outlier, offset, equal, spike, stress };
+enum class Pattern { outlier, offset, equal, spike, stress, ordered };
 
 // Where a pattern lies: [first, last) along each axis.
 struct Box {
@@ -32,7 +32,8 @@ std::vector<Pattern> patterns_for(const Fill& fill, bool stressed) {
   return patterns;
 }
 
-constexpr std::int64_t kLong = 16;  // elements along an axis of which a slice is a small part
+constexpr std::int64_t kLeastOrdered = 4;  // whole numbers, of which an order may be expected
+constexpr std::int64_t kLong = 16;         // elements along an axis of which a slice is a small part
 
 bool has_long_axis(std::span<const std::int64_t> shape) {
   return std::ranges::any_of(shape, [](std::int64_t extent) { return extent >= kLong; });
@@ -134,6 +135,9 @@ class Planter {
     if (!shape_.empty() && !values.empty() && is_floating(dtype_) && !is_whole(fill_.kind))
       possible_ = patterns_for(fill_, !cases_.empty());
     if (!has_long_axis(shape_)) std::erase(possible_, Pattern::equal);
+    if (!shape_.empty() && (fill_.kind == Fill::Kind::integers || fill_.kind == Fill::Kind::permutation) &&
+        extent_along(fill_.axis, shape_) >= kLeastOrdered)
+      possible_.push_back(Pattern::ordered);
   }
 
   bool possible() const { return !possible_.empty(); }
@@ -141,6 +145,7 @@ class Planter {
   std::string plant() { return plant(possible_[below(stream_, possible_.size())]); }
 
   std::string plant(Pattern pattern) {
+    if (pattern == Pattern::ordered) return put_in_order();
     const Box box = pattern == Pattern::spike ? draw_late_place(shape_, stream_) : draw_box(shape_, stream_);
     const std::string place = place_of(tensor_, shape_, box);
     const bool bounded = fill_.kind == Fill::Kind::uniform;
@@ -173,6 +178,7 @@ class Planter {
         return fmt::format("{} is {:.3g}\n", place, value);
       }
       case Pattern::stress:
+      case Pattern::ordered:
         break;
     }
     const StressCase& stress = *cases_[below(stream_, cases_.size())];
@@ -192,6 +198,46 @@ class Planter {
   }
 
  private:
+  // Whole numbers that follow each other along the axis of the fill, but for a few: a kernel may look at
+  // some, and take the others for granted.
+  std::string put_in_order() {
+    const auto extent = static_cast<std::size_t>(extent_along(fill_.axis, shape_));
+    std::size_t stride = 1;
+    if (fill_.axis != kAllAxes) {
+      const int rank = static_cast<int>(shape_.size());
+      const int axis = std::clamp(fill_.axis < 0 ? rank + fill_.axis : fill_.axis, 0, rank - 1);
+      for (int i = axis + 1; i < rank; ++i)
+        stride *= static_cast<std::size_t>(shape_[static_cast<std::size_t>(i)]);
+    }
+    std::vector<double> all(values_.size() / size_of(dtype_)), line(extent);
+    decode(dtype_, values_, all);
+    const bool swaps = fill_.kind == Fill::Kind::permutation || below(stream_, 3) == 0;
+    const std::size_t exceptions = 1 + below(stream_, 3);
+    for (std::size_t number = 0; number < all.size() / extent; ++number) {
+      const std::size_t first = number / stride * stride * extent + number % stride;
+      for (std::size_t i = 0; i < extent; ++i) line[i] = all[first + i * stride];
+      const std::vector<double> drawn = line;
+      if (fill_.kind == Fill::Kind::permutation) {
+        std::ranges::sort(line);
+      } else {
+        const double count = fill_.b - fill_.a, start = std::floor(cultivar::uniform(stream_) * count);
+        for (std::size_t i = 0; i < extent; ++i)
+          line[i] = fill_.a + std::fmod(start + static_cast<double>(i), count);
+      }
+      for (std::size_t n = 0; n < exceptions; ++n) {
+        const std::size_t place = below(stream_, extent);
+        if (swaps)
+          std::swap(line[place], line[below(stream_, extent)]);
+        else
+          line[place] = drawn[place];
+      }
+      for (std::size_t i = 0; i < extent; ++i) all[first + i * stride] = line[i];
+    }
+    encode(dtype_, all, values_);
+    return fmt::format("{} in order, but for {} in each line {}\n", tensor_.name, exceptions,
+                       swaps ? "that were swapped" : "that were not");
+  }
+
   const Task& task_;
   const Workload& workload_;
   const TensorSpec& tensor_;
@@ -221,11 +267,11 @@ std::string mix_values(const Task& task, const Workload& workload, std::uint64_t
   const std::size_t chosen = below(stream, planters.size());
   for (std::size_t i = 0; i < planters.size(); ++i) {
     if (i != chosen) {
-      if (planters[i].possible(Pattern::equal) && below(stream, 2) == 0)
-        description += planters[i].plant(Pattern::equal);
+      for (const Pattern tame : {Pattern::equal, Pattern::ordered})
+        if (planters[i].possible(tame) && below(stream, 2) == 0) description += planters[i].plant(tame);
       continue;
     }
-    const std::size_t count = 1 + below(stream, 3);
+    const std::size_t count = planters[i].possible(Pattern::ordered) ? 1 : 1 + below(stream, 3);
     for (std::size_t n = 0; n < count; ++n) description += planters[i].plant();
   }
   return description;

@@ -13,13 +13,14 @@
 
 namespace cultivar {
 
-// Plants one to three patterns in one floating input, of
+// Plants one to three patterns in one input, of
 //   outlier  a slice or box times 3 to 16 (an outlier key row, a hot column)
 //   offset   a slice or box plus or minus 8 to 32 deviations of the fill
 //   equal    a run of equal values
 //   spike    one value of 16 to 256 deviations in the last eighth of every axis
 //   stress   a box filled as one of the task's stress cases fills this tensor
-// and a run of equal values in some of the others: a product of large values of several tensors would leave
+//   ordered  whole numbers (integers, permutations) that follow each other, but for one to three in a line
+// and a run of equal values, or such an order, in some of the others: a product of large values of several tensors would leave
 // outputs that rounding decides. Values keep the domain of the fill: those of a uniform fill stay in its
 // range, and other fills than normal, spread and uniform only get stress boxes. `inputs`: the bytes of the
 // task's inputs, in order. Returns a description, one line for each pattern.

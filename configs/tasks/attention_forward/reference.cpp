@@ -129,6 +129,7 @@ void two_passes(const ReferenceArgs& args, const Row& r, double* out) {
 }
 
 // Tile by tile with a running maximum; scale and log2(e) go into the query beforehand (FlashAttention-2's way).
+// Values of 16 bits are multiplied by tensor cores, and summed as these do.
 void online(const ReferenceArgs& args, const Row& r, double* out) {
   constexpr std::int64_t tile = 32;
   constexpr float log2e = 1.44269504f, ln2 = 0.693147181f;
@@ -150,13 +151,22 @@ void online(const ReferenceArgs& args, const Row& r, double* out) {
     const float rescale = std::exp2(before - maximum);
     sum *= rescale;
     for (auto& value : sums) value *= rescale;
+    float weights[tile];
+    const double* values[tile];
     for (std::int64_t u = 0; u < n; ++u) {
       const float weight = std::exp2(logits[u] - maximum);
       sum += weight;
-      const float p = static_cast<float>(args.round(weight));
-      const double* value = r.v + (begin + u) * r.key_stride;
-      for (std::int64_t d = 0; d < r.D; ++d) sums[d] += p * static_cast<float>(value[d]);
+      weights[u] = static_cast<float>(args.round(weight));
+      values[u] = r.v + (begin + u) * r.key_stride;
     }
+    if (args.rounds_to == ReferenceType::f32) {
+      for (std::int64_t u = 0; u < n; ++u)
+        for (std::int64_t d = 0; d < r.D; ++d) sums[d] += weights[u] * static_cast<float>(values[u][d]);
+      continue;
+    }
+    for (std::int64_t u = 0; u < n; u += 16)
+      reference_tensor_core_add(weights + u, values + u, static_cast<int>(std::min<std::int64_t>(16, n - u)), r.D,
+                                sums.data());
   }
   for (std::int64_t d = 0; d < r.D; ++d) out[d] = args.round(sums[d] / sum);
   out[r.D] = (maximum + std::log2(sum)) * ln2;

@@ -47,18 +47,6 @@ void lower_priority() {
   if (thread != static_cast<id_t>(::getpid())) ::setpriority(PRIO_PROCESS, thread, 5);
 }
 
-// Of this thread's arithmetic, as long as it lives.
-class RoundingDirection {
- public:
-  explicit RoundingDirection(int direction) : before_(std::fegetround()) { std::fesetround(direction); }
-  ~RoundingDirection() { std::fesetround(before_); }
-  RoundingDirection(const RoundingDirection&) = delete;
-  RoundingDirection& operator=(const RoundingDirection&) = delete;
-
- private:
-  int before_;
-};
-
 // The contents of the headers in the folder of a task's own reference, which it may include.
 std::string headers_beside(const fs::path& source) {
   std::vector<fs::path> headers;
@@ -289,10 +277,9 @@ class CppReference final : public ReferenceProgram {
     arena.execute([&] {
       tbb::parallel_for(std::size_t{0}, calls.size(), [&](std::size_t i) {
         if (asked.gives_way) lower_priority();
-        const RoundingDirection direction(asked.rounding);
         const OracleRow& each = calls[i];
         if (each.answer == nullptr)
-          row(*each.args, each.row, out.data() + each.value);
+          call_in_arithmetic(asked.rounding, [&] { row(*each.args, each.row, out.data() + each.value); });
         else
           out[each.value] = rule(*each.args, *each.answer) ? 1.0 : 0.0;
       });

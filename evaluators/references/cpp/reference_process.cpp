@@ -13,6 +13,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -24,12 +27,28 @@
 #include <optional>
 #include <thread>
 
+#include "evaluators/references/reference.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/file_access_rules.hpp"
 #include "evaluators/system/privileges.hpp"
 #include "evaluators/system/process.hpp"
 
 namespace cultivar {
+
+Arithmetic::Arithmetic(int rounding) : usual_(rounding == FE_TONEAREST) {
+  if (usual_) return;
+  std::fegetenv(&before_);
+  if (rounding != kFlushing) std::fesetround(rounding);
+#ifdef __SSE2__
+  constexpr unsigned kResults = 0x8000, kOperands = 0x40;
+  if (rounding == kFlushing) _mm_setcsr(_mm_getcsr() | kResults | kOperands);
+#endif
+}
+
+Arithmetic::~Arithmetic() {
+  if (!usual_) std::fesetenv(&before_);
+}
+
 namespace {
 
 constexpr double kMostSeconds = 600.0;
@@ -136,12 +155,11 @@ class Calculation {
   }
 
   void work() {
-    std::fesetround(call_.rounding);
     for (std::size_t i; (i = next_.fetch_add(1)) < rows_.size();) {
       try {
         const OracleRow& call = rows_[i];
         if (call.answer == nullptr)
-          function_(*call.args, call.row, out_ + call.value);
+          call_in_arithmetic(call_.rounding, [&] { function_(*call.args, call.row, out_ + call.value); });
         else
           out_[call.value] =
               reinterpret_cast<IndexRule>(reinterpret_cast<void*>(function_))(*call.args, *call.answer) ? 1.0

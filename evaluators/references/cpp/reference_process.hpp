@@ -23,8 +23,35 @@ struct OracleCall {
   const char* function;
   int threads = 1;
   bool low_priority = false;
-  int rounding = FE_TONEAREST;  // of fenv.h
+  int rounding = FE_TONEAREST;  // of RowsAsked
 };
+
+// How this thread's arithmetic rounds (RowsAsked::rounding), as long as it lives. Where a processor cannot
+// flush, numbers below the smallest normal one stay.
+class Arithmetic {
+ public:
+  explicit Arithmetic(int rounding);
+  ~Arithmetic();
+  Arithmetic(const Arithmetic&) = delete;
+  Arithmetic& operator=(const Arithmetic&) = delete;
+
+ private:
+  bool usual_;
+  std::fenv_t before_{};
+};
+
+// Calls in such arithmetic. Where something overflows, which rounding down or towards zero would bound by the
+// greatest finite number, it is called again in the usual one.
+template <class Call>
+void call_in_arithmetic(int rounding, const Call& call) {
+  {
+    const Arithmetic arithmetic(rounding);
+    if (rounding != FE_TONEAREST) std::feclearexcept(FE_OVERFLOW);
+    call();
+    if (rounding == FE_TONEAREST || std::fetestexcept(FE_OVERFLOW) == 0) return;
+  }
+  call();
+}
 
 // One call of the function: a row, whose elements are stored from out[value] on; or an answer, about which
 // is_right_index decides and of which out[value] becomes 1 (right) or 0.

@@ -120,6 +120,42 @@ BOOST_AUTO_TEST_CASE(a_foreign_reference_computes_the_same_as_one_that_is_called
   }
 }
 
+BOOST_AUTO_TEST_CASE(arithmetic_may_have_no_numbers_below_the_smallest_normal_one) {
+  const fs::path silu = fs::path(CULTIVAR_SOURCE_DIR) / "configs/tasks/silu_mul";
+  for (const char* file : {"task.yaml", "reference.cpp"})
+    fs::copy_file(silu / file, task / file, fs::copy_options::overwrite_existing);
+  const Task loaded = load_task(task);
+  Workload workload;
+  workload.dtype = Dtype::f32;
+  workload.values = {{"R", 2}, {"C", 4}};
+  const Inputs inputs =
+      make_inputs(nullptr, loaded, workload, 1,
+                  {{"gate", {Fill::Kind::constant, 0x1p-130}}, {"up", {Fill::Kind::constant, 0x1p20}}});
+  const std::vector<std::int64_t> rows{0, 1};
+  for (const char* before : {"", "// another\n"}) {  // called here, and apart
+    const auto library = build(before + text_of(silu / "reference.cpp"));
+    BOOST_REQUIRE_MESSAGE(library, (library ? "" : library.error().message));
+    const Oracle oracle(*library, loaded, workload, 2);
+    std::vector<double> usual(8), flushed(8), after(8);
+    oracle.rows(library->rounded(), inputs.view(), rows, usual);
+    oracle.rows(library->rounded(), inputs.view(), rows, flushed, kFlushing);
+    oracle.rows(library->rounded(), inputs.view(), rows, after);
+    BOOST_TEST(usual[0] == 0x1p-111);
+#ifdef __SSE2__
+    BOOST_TEST(flushed[0] == 0.0);
+#endif
+    BOOST_TEST((after == usual));
+    // An exponential that overflows is no greatest finite number.
+    const Inputs far =
+        make_inputs(nullptr, loaded, workload, 1,
+                    {{"gate", {Fill::Kind::constant, -500.0}}, {"up", {Fill::Kind::constant, 1e35}}});
+    for (const int direction : {FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD}) {
+      oracle.rows(library->rounded(), far.view(), rows, after, direction);
+      BOOST_TEST(after[0] == 0.0);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_reference_may_only_compute) {
   const fs::path file = folder / "written";
   const std::string quoted = '"' + file.string() + '"';

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "evaluators/judge/check_shapes.hpp"
+#include "evaluators/judge/drawn_shapes.hpp"
 
 using namespace cultivar;
 
@@ -100,6 +101,31 @@ BOOST_AUTO_TEST_CASE(what_only_larger_shapes_decide_is_claimed_but_not_checked) 
   BOOST_TEST(none->outcome.condition.text() == "n < 1");
   // No shape is so small.
   BOOST_TEST(!beyond("let:\n  n: \"M < 1 ? 256 : K\"\n"));
+}
+
+BOOST_AUTO_TEST_CASE(a_device_with_memory_of_its_own_shows_what_begins_at_a_gibibyte) {
+  const Task task = load_task(kTasks / "gelu");
+  const auto made = make_variant(
+      "/*--- cultivar\nname: kept\ntask: gelu\ntarget: cuda\nspecialize: [dtype]\n"
+      "launch:\n  - kernel: gelu\n    grid: [\"num_sms\", 1, 1]\n    block: [256, 1, 1]\n"
+      "    args: [x, y, {value: \"max(0, R * C - 1073741824 / element_bytes)\", type: i64}]\n---*/\n"
+      "extern \"C\" __global__ void gelu() {}\n",
+      task);
+  BOOST_REQUIRE_MESSAGE(made, (made ? "" : made.error().text()));
+  const Facts here{{"num_sms", 132},         {"smem_max", 232448},  {"l2_bytes", 0x1p25},
+                   {"registers_max", 65536}, {"threads_max", 2048}, {"compute_capability", 90}};
+  const std::vector<Workload> shapes = near(task, *made);
+  std::vector<Outcome> unreached = outcomes_beyond(*made, task, here, shapes);
+  BOOST_REQUIRE(unreached.size() == 1u);
+  const std::vector<Place> places = draw_outcomes(task, *made, here, shapes, unreached, 1, is_legal_there);
+  BOOST_TEST(unreached.empty());
+  BOOST_REQUIRE(!places.empty());
+  for (const Place& place : places) {
+    double bytes = 0.0;
+    for (const TensorSpec& tensor : task.tensors)
+      bytes += static_cast<double>(task.bytes_of(tensor, place.shape));
+    BOOST_TEST((bytes > 0x1p31 && bytes <= kDeviceShapes.bytes));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(another_machine_has_other_cores_and_caches) {

@@ -85,6 +85,39 @@ BOOST_AUTO_TEST_CASE(large_values_occur_far_beyond_those_of_the_fill) {
   BOOST_TEST(least < 1e-30);
 }
 
+BOOST_AUTO_TEST_CASE(two_tensors_are_extreme_at_the_same_elements_or_one_is_as_small_as_the_other_is_large) {
+  const Task task = task_named("silu_mul");
+  Workload workload = task.sweep.front();
+  workload.dtype = Dtype::f32;
+  const auto of_kind = [&](std::uint64_t seed, int kind) {
+    return make_altered_inputs(nullptr, task, workload, seed, {},
+                               [&](std::span<std::vector<std::byte>> bytes) {
+                                 return compose_values(task, workload, seed, kMostStrength, 0, bytes, kind);
+                               });
+  };
+  constexpr int kTogether = 18, kOpposed = 19;
+  int together = 0, opposed = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const Inputs inputs = of_kind(seed, kTogether);
+    const auto &gate = inputs.decoded[0], &up = inputs.decoded[1];
+    bool found = false, others = true;
+    for (std::size_t i = 0; i < gate.size(); ++i) {
+      const bool extreme = gate[i] < -120.0 && std::abs(up[i]) > 1e33;
+      found = found || extreme;
+      others = others && (extreme || std::abs(up[i]) < 1e10 || std::abs(gate[i]) > 1.0);
+    }
+    together += found && others;
+    const Inputs other = of_kind(seed, kOpposed);
+    double product = 0.0;
+    for (std::size_t i = 0; i < gate.size(); ++i)
+      product = std::max(product, std::abs(other.decoded[0][i] * other.decoded[1][i]));
+    BOOST_TEST((product > 0x1p-8 && product < 0x1p14), other.mixture);
+    opposed += std::ranges::all_of(other.decoded[0], [](double x) { return std::abs(x) < 1e-3; });
+  }
+  BOOST_TEST(together >= 3);
+  BOOST_TEST(opposed >= 5);
+}
+
 BOOST_AUTO_TEST_CASE(composed_inputs_are_such_that_the_oracle_and_its_roundings_are_finite) {
   const std::filesystem::path cache = std::filesystem::path(CULTIVAR_BIN_DIR) / "../cache/tests";
   for (const char* name : {"rmsnorm", "matmul"}) {  // squares and products overflow early

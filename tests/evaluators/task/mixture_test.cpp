@@ -70,6 +70,36 @@ BOOST_AUTO_TEST_CASE(values_of_a_uniform_fill_stay_in_its_range) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(whole_numbers_follow_each_other_but_for_a_few) {
+  const Task rope = load_task(kTasks + "rope"), paged = load_task(kTasks + "attention_paged");
+  const Workload &tokens = rope.sweep.back(), &pages = paged.sweep.front();
+  int ordered = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const Inputs inputs = make_inputs(nullptr, rope, tokens, seed, {}, seed);
+    const auto& positions = inputs.decoded[2];
+    int breaks = 0;
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      BOOST_TEST((positions[i] >= 0.0 && positions[i] < tokens.values.at("P")));
+      breaks += i > 0 && positions[i] != positions[i - 1] + 1.0;
+    }
+    if (inputs.mixture.find("positions in order") != std::string::npos) {
+      BOOST_TEST(breaks <= 2 * 2 * 3 + 1);
+      ++ordered;
+    }
+    std::set<double> table;
+    const Inputs of_pages = make_inputs(nullptr, paged, pages, seed, {}, seed);
+    for (std::size_t t = 0, next = 0; t < paged.tensors.size(); ++t) {
+      if (paged.tensors[t].role != Role::input) continue;
+      const auto& values = of_pages.decoded[next++];
+      if (paged.tensors[t].name != "page_table") continue;
+      table.insert(values.begin(), values.end());
+      if (of_pages.mixture.find("page_table filled") == std::string::npos)
+        BOOST_TEST(table.size() == values.size());
+    }
+  }
+  BOOST_TEST(ordered > 20);
+}
+
 BOOST_AUTO_TEST_CASE(integers_and_fills_of_other_kinds_are_left_alone) {
   Task task = load_task(kTasks + "softmax");
   task.stress.clear();

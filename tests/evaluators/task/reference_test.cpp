@@ -374,6 +374,41 @@ BOOST_AUTO_TEST_CASE(the_exponential_that_is_computed_several_at_a_time_is_right
   BOOST_TEST(std::isnan(reference_exp(std::nan(""))));
 }
 
+BOOST_AUTO_TEST_CASE(tensor_cores_cut_off_what_lies_below_the_greatest_of_what_they_add) {
+  constexpr std::int64_t width = 19;
+  const auto added = [&](float before, std::vector<float> factors, const std::vector<double>& values) {
+    std::vector<std::vector<double>> lines;
+    for (const double value : values) lines.emplace_back(width, value);
+    std::vector<const double*> pointers;
+    for (const auto& line : lines) pointers.push_back(line.data());
+    std::vector<float> sums(width, before);
+    reference_tensor_core_add(factors.data(), pointers.data(), static_cast<int>(values.size()), width,
+                              sums.data());
+    for (const float sum : sums) BOOST_TEST((sum == sums[0] || std::isnan(sum)));
+    return sums[0];
+  };
+  BOOST_TEST(added(0.5f, {2.0f, -3.0f, 1.0f}, {1.5, 0.25, 0.125}) == 2.875f);
+  BOOST_TEST(added(0.0f, {0.0f}, {3.0}) == 0.0f);
+  // 24 bits of the sum, and two more while it is made.
+  BOOST_TEST(added(1.0f, {0x1p-24f, 0x1p-24f}, {1.0, 1.0}) == 1.0f + 0x1p-23f);
+  BOOST_TEST(added(1.0f, std::vector(8, 0x1.8p-26f), std::vector(8, 1.0)) == 1.0f);
+  BOOST_TEST(added(-1.0f, {0x1.cp-24f}, {-1.0}) == -1.0f);
+  // Beyond the range of the arithmetic, and what is no number.
+  BOOST_TEST(added(0x1p126f, {0x1p120f}, {2.0}) == 0x1p126f + 0x1p121f);
+  BOOST_TEST(std::isnan(added(1.0f, {std::numeric_limits<float>::quiet_NaN()}, {1.0})));
+  // Many of one sign: what is cut off adds up to more than half a unit in the last place of f16.
+  const std::vector<double> line(width, 0.300048828125);
+  const std::vector<const double*> pointers(16, line.data());
+  std::vector<float> sums(width, 0.0f), weights(16, 0.012321f);
+  for (float& weight : weights) weight = static_cast<float>(round_to(Dtype::f16, weight));
+  constexpr int steps = 6198;
+  for (int step = 0; step < steps; ++step)
+    reference_tensor_core_add(weights.data(), pointers.data(), 16, width, sums.data());
+  const double exact = 16.0 * steps * weights[0] * line[0];
+  BOOST_TEST(sums[0] < exact * (1.0 - 4e-4));
+  BOOST_TEST(sums[0] > exact * (1.0 - 1.2e-3));
+}
+
 BOOST_AUTO_TEST_CASE(rounding_many_values_gives_what_rounding_each_gives) {
   std::vector<double> values{
       0.0,        -0.0,       65504.0,      65519.9,      65520.0,
