@@ -2,6 +2,7 @@
 // Duels against the incumbent and confirmations of their winners. Only this class promotes individuals.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -23,9 +24,10 @@ class Comparisons {
 
   bool in_flight() const { return in_flight_; }
   // `bounded`: a budget permits no further evaluation, so only budget.last_comparisons may follow the last
-  // one. A winner is always confirmed.
+  // one. A winner is always confirmed, and one kernel if there is no best.
   bool due(bool bounded = false) const {
-    return breeding_.winner() != 0 || (breeding_.challenger() && !(bounded && ended() >= most()));
+    const std::int64_t limit = std::max<std::int64_t>(most(), breeding_.incumbent() == 0 ? 1 : 0);
+    return breeding_.winner() != 0 || (breeding_.challenger() && !(bounded && ended() >= limit));
   }
   std::int64_t ended() const {
     return judged_ == breeding_.judged() ? ended_ : 0;
