@@ -52,6 +52,8 @@ class Comparisons {
   // The first seed is timed beside it, so that the ratio to it is measured (ratio_to_seed in store/summary).
   void confirm(IndividualId);
   IndividualId first_seed() const;  // 0: none was measured, or an earlier one is not judged yet
+  // While this kernel was compiled for the first confirmation, a much faster one was measured.
+  bool overtaken_before_first(IndividualId) const;
   void duel(IndividualId);
   void send(IndividualId, Job::Work);
   void measure(const JobPtr&);
