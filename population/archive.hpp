@@ -62,6 +62,7 @@ class Archive {
   // submission). It is named by the first individual of that source; what still has a founder's source
   // belongs to the founder's own family.
   IndividualId family(IndividualId id) const { return row(id).family; }
+  bool of_a_seed(IndividualId id) const { return origin(family(id)) == Origin::seed; }  // whatever its values
   // The values of its tunables, by name, as numbers for setting(): many individuals share them.
   std::vector<std::uint32_t> settings(IndividualId) const;
   const std::pair<std::string, TunableValue>& setting(std::uint32_t number) const {

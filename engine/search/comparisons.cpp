@@ -155,6 +155,7 @@ Comparisons::Outcome Comparisons::returned(const JobPtr& job, Confirm& work) {
         faults_.met_by_contender(job->id, static_cast<int>(i), name_of_contender(i), compiled[i].error()) ==
             HostFaults::Ruling::again)
       return {};
+  if (overtaken_before_first(job->id)) return {};  // start() sends the faster one
   EvaluateRequest& request = work.request;
   request.variant = std::move(*compiled[0]);
   request.workloads = breeding_.workloads();
@@ -178,6 +179,13 @@ Comparisons::Outcome Comparisons::returned(const JobPtr& job, Confirm& work) {
     request.contenders.emplace_back(library.variant.manifest.name, library);
   measure(job);
   return {};
+}
+
+bool Comparisons::overtaken_before_first(IndividualId id) const {
+  constexpr double kWorthCompilingAgain = 1.2;
+  const auto next = breeding_.challenger();
+  return breeding_.incumbent() == 0 && next &&
+         breeding_.archive().fitness(*next) > kWorthCompilingAgain * breeding_.archive().fitness(id);
 }
 
 namespace {

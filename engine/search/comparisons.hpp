@@ -2,6 +2,7 @@
 // Duels against the incumbent and confirmations of their winners. Only this class promotes individuals.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -23,9 +24,10 @@ class Comparisons {
 
   bool in_flight() const { return in_flight_; }
   // `bounded`: a budget permits no further evaluation, so only budget.last_comparisons may follow the last
-  // one. A winner is always confirmed.
+  // one. A winner is always confirmed, and one kernel if there is no best.
   bool due(bool bounded = false) const {
-    return breeding_.winner() != 0 || (breeding_.challenger() && !(bounded && ended() >= most()));
+    const std::int64_t limit = std::max<std::int64_t>(most(), breeding_.incumbent() == 0 ? 1 : 0);
+    return breeding_.winner() != 0 || (breeding_.challenger() && !(bounded && ended() >= limit));
   }
   std::int64_t ended() const {
     return judged_ == breeding_.judged() ? ended_ : 0;
@@ -50,6 +52,8 @@ class Comparisons {
   // The first seed is timed beside it, so that the ratio to it is measured (ratio_to_seed in store/summary).
   void confirm(IndividualId);
   IndividualId first_seed() const;  // 0: none was measured, or an earlier one is not judged yet
+  // While this kernel was compiled for the first confirmation, a much faster one was measured.
+  bool overtaken_before_first(IndividualId) const;
   void duel(IndividualId);
   void send(IndividualId, Job::Work);
   void measure(const JobPtr&);

@@ -224,7 +224,7 @@ void tell_of_last_comparisons(RecordWriter& writer, const SearchCallbacks& shown
   const std::string text = fmt::format(
       "{}: only {}, for at most {} once the workers run, then the search ends (to go on, stop it and set a "
       "larger budget with --set budget.{}=...)",
-      spent.reason, what, duration(grace_after(spent.limit_s, breeding.incumbent() == 0)),
+      spent.reason, what, duration(grace_after(spent.limit_s, far_ahead(breeding) != 0)),
       name_of(spent.stop));
   const double elapsed = summary_of(writer.record()).elapsed_s;
   if (shown.event) shown.event({elapsed, "session", text, 0});

@@ -30,7 +30,8 @@ SearchLoop::SearchLoop(SessionParts parts)
       questions_(parts_.config, parts_.folder, parts_.kit, parts_.dialogues, recorder_, breeding_,
                  parts_.sources, pipeline_),
       proposals_(parts_.config, parts_.folder, recorder_, breeding_, parts_.sources),
-      checkpoints_(parts_.config.checkpoint, parts_.folder, recorder_) {}
+      checkpoints_(parts_.config.checkpoint, parts_.folder, recorder_),
+      precedence_(parts_.config, parts_.turn_s, asks_models(), breeding_, evaluations_) {}
 
 Outcome SearchLoop::run() {
   constexpr auto kTick = std::chrono::milliseconds(100);
@@ -225,8 +226,7 @@ void SearchLoop::advance() {
   // minutes.
   if (running() && profiles_.first_due())
     profiles_.start();
-  else if (before_evaluations && comparisons_.due(ending()) && !turn_is_over() && !answers_first() &&
-           !kernels_first())
+  else if (before_evaluations && comparisons_.due(ending()) && !turn_is_over() && !kernels_first())
     comparisons_.start();
   if (!running() || turn_is_over()) return;
   profiles_.start();
@@ -244,23 +244,13 @@ void SearchLoop::advance() {
 
 bool SearchLoop::kernels_first() {
   if (comparisons_.in_flight() || !running()) {
-    due_.reset();
+    precedence_.reset();
     return false;
   }
-  constexpr double kAtMost = 120.0, kUntilAsked = 3.0;  // seconds
   const double now = recorder_.elapsed();
-  const std::int64_t answers = questions_.results_received();
-  if (!due_) due_ = {now, breeding_.archive().size(), answers};
-  if (now - due_->since_s > kAtMost) return false;
-  const bool of_first_seed =
-      breeding_.incumbent() == 0 && breeding_.winner() == 0 && of_a_seed(*breeding_.challenger());
-  const bool asks =
-      asks_models() && parts_.turn_s <= 0 && answers - due_->answers < parts_.config.asking.in_flight;
-  if (of_first_seed && asks && (questions_.calls_out() > 0 || now - due_->since_s < kUntilAsked)) {
-    due_->last = breeding_.archive().size();
-    return true;
-  }
-  return evaluations_.awaits_one_up_to(due_->last);
+  return precedence_.of_kernels(
+      {now, now - began_s_, questions_.results_received(), questions_.calls_out() > 0,
+       evaluations_.in_flight() > 0 || evaluations_.has_pending() || (!ending() && !exhausted())});
 }
 
 // Models need not wait for the device: during a comparison, which takes from seconds to minutes, further
@@ -405,8 +395,8 @@ void SearchLoop::reopen(IndividualId because) {
 }
 
 double SearchLoop::grace_left() const {
-  const bool first = comparisons_.in_flight() && breeding_.incumbent() == 0;
-  return closing_s_ + grace_after(closing_limit_s_, first) - recorder_.elapsed();
+  const bool longer = far_ahead(breeding_) != 0 && !turn_is_over();
+  return closing_s_ + grace_after(closing_limit_s_, longer) - recorder_.elapsed();
 }
 
 void SearchLoop::watch_budgets() {
@@ -422,6 +412,7 @@ void SearchLoop::watch_budgets() {
             budget.plateau_s);
   }
   if (phase_ == Phase::closing && grace_left() <= 0) {  // until then, started jobs may finish
+    if (!turn_is_over()) outcome_->reason += words_of_far_ahead(breeding_, recorder_.record().folder());
     phase_ = Phase::leaving;
     cancel_all();
   }

@@ -12,6 +12,7 @@
 #include "engine/search/checkpoints.hpp"
 #include "engine/search/comparisons.hpp"
 #include "engine/search/evaluations.hpp"
+#include "engine/search/precedence.hpp"
 #include "engine/search/profiles.hpp"
 #include "engine/search/proposals.hpp"
 #include "engine/search/questions.hpp"
@@ -72,15 +73,7 @@ class SearchLoop {
   bool exhausted() const;  // breed() found nothing, and no result has arrived since
   void watch_budgets();
   void watch_turn();
-  bool of_a_seed(IndividualId) const;  // its source, whatever its values
-  // In a turn: whether the first confirmation waits for kernels that letters brought: they are probably
-  // faster.
-  bool answers_first() const;
-  // Whether the comparison that is due waits for kernels that models or users wrote. It keeps the device for
-  // minutes, they for seconds each, and they may make it needless: those that are under way when it becomes
-  // due go first. The first confirmation, if it is a seed's, also waits for the first answers, though not for
-  // letters.
-  bool kernels_first();
+  bool kernels_first();       // before the comparison that is due
   bool turn_is_over() const;  // Runtime::turn_s; false once a budget has ended the search
   void close(Outcome::Stop, std::string reason, double limit_s);  // started jobs may finish
   double grace_left() const;          // of a search that is closing: seconds, below 0 if it is over
@@ -107,6 +100,7 @@ class SearchLoop {
   Questions questions_;
   Proposals proposals_;
   Checkpoints checkpoints_;
+  Precedence precedence_;
 
   Phase phase_ = Phase::running;
   std::optional<Outcome> outcome_;
@@ -120,13 +114,7 @@ class SearchLoop {
   double closing_s_ = 0.0, closing_limit_s_ = 0.0;  // of the budget that ended the search: when, and its size
   double device_s_ = 0.0, unrecorded_device_s_ = 0.0;  // all, and what the record does not hold yet
   double promoted_s_ = 0.0;                            // the time of the last promotion
-  struct Due {
-    double since_s;
-    IndividualId last;     // the comparison waits for kernels up to this one
-    std::int64_t answers;  // how many had come when it became due
-  };
-  std::optional<Due> due_;  // the comparison that kernels_first() holds up
-  double began_s_ = 0.0;    // of this session
+  double began_s_ = 0.0;                               // of this session
   std::optional<Clock::time_point> only_letters_since_;
   double stopped_s_ = stopped_s();  // at the last tick
 };

@@ -2,8 +2,6 @@
 // How a session ends when several searches take turns (Runtime::turn_s).
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "engine/config/duration.hpp"
 #include "engine/search/search_loop.hpp"
 
@@ -13,17 +11,6 @@ namespace {
 constexpr double kAnswersAreRead = 4.0;  // seconds until those are that lie in a mailbox already
 
 }  // namespace
-
-bool SearchLoop::of_a_seed(IndividualId id) const {
-  return breeding_.archive().origin(breeding_.archive().family(id)) == Origin::seed;
-}
-
-bool SearchLoop::answers_first() const {
-  return parts_.turn_s > 0 && asks_models() && breeding_.incumbent() == 0 &&
-         (recorder_.elapsed() - began_s_ < kAnswersAreRead ||
-          !std::ranges::all_of(breeding_.archive().in_flight(),
-                               [&](IndividualId id) { return of_a_seed(id); }));
-}
 
 // After watch_budgets(): a budget that is used up ends the search for good. The comparison in flight is not
 // cut off, because the next turn would only begin it anew; but that of a seed is, if answers may make it
@@ -41,10 +28,10 @@ void SearchLoop::watch_turn() {
       // What waits for the device is done in a later turn.
       bool of_seeds = true, busy = false;
       for (const auto& entry : pipeline_.board().entries()) {
-        of_seeds = of_seeds && of_a_seed(entry.id);
+        of_seeds = of_seeds && breeding_.archive().of_a_seed(entry.id);
         busy = busy || entry.doing == InFlight::Doing::compiling ||
                entry.doing == InFlight::Doing::evaluating ||
-               (entry.doing == InFlight::Doing::confirmation && !of_a_seed(entry.id));
+               (entry.doing == InFlight::Doing::confirmation && !breeding_.archive().of_a_seed(entry.id));
       }
       if (!busy)
         return leave(of_seeds ? Outcome::Stop::letters : Outcome::Stop::turn,

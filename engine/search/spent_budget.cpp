@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine/config/duration.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 
@@ -22,8 +23,26 @@ std::optional<SpentBudget> spent_budget(const Budget& budget, double elapsed_s, 
   return std::nullopt;
 }
 
-double grace_after(double limit_s, bool first_confirmation) {
-  return std::max(std::clamp(0.1 * limit_s, 5.0, 60.0), first_confirmation ? 120.0 : 0.0);
+IndividualId far_ahead(const Breeding& breeding) {
+  constexpr double kClearly = 1.05;
+  const Archive& archive = breeding.archive();
+  const IndividualId best = breeding.incumbent();
+  const IndividualId next = breeding.winner() != 0 ? breeding.winner() : breeding.challenger().value_or(0);
+  if (next == 0 || best == 0) return next;
+  return archive.fitness(next) > kClearly * archive.fitness(best) ? next : 0;
+}
+
+double grace_after(double limit_s, bool longer) {
+  return std::max(std::clamp(0.1 * limit_s, 5.0, 60.0), longer ? 120.0 : 0.0);
+}
+
+std::string words_of_far_ahead(const Breeding& breeding, const std::filesystem::path& run_folder) {
+  const IndividualId id = far_ahead(breeding), best = breeding.incumbent();
+  if (id == 0 || best == 0) return {};
+  return fmt::format(
+      "; #{}, measured to be {:.3g} times as fast as the best, waits for its {}: `cultivar resume {}`", id,
+      breeding.archive().fitness(id) / breeding.archive().fitness(best),
+      id == breeding.winner() ? "confirmation" : "duel", shell_word(run_folder.string()));
 }
 
 }  // namespace cultivar

@@ -102,6 +102,21 @@ BOOST_AUTO_TEST_CASE(whoever_is_faster_wins_a_duel_at_its_share_of_alpha_and_is_
   BOOST_TEST(parts.events("promoted").size() == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(the_first_confirmation_is_of_a_much_faster_kernel_that_was_measured_while_it_compiled) {
+  for (const std::string name : {"softmax_slow", "softmax_fastest"}) {
+    Parts parts;
+    parts.comparisons.start();
+    const JobPtr job = parts.pipeline.next(Clock::now() + std::chrono::seconds(60));
+    BOOST_REQUIRE(job);
+    BOOST_TEST(job->id == 2);  // softmax_fast
+    const IndividualId other = parts.add(name, {{"LAYOUT", std::string("packed")}});
+    parts.outcome = parts.comparisons.returned(job, std::get<Confirm>(job->work));
+    BOOST_TEST(parts.comparisons.in_flight() == (name == "softmax_slow"));
+    parts.compare();
+    BOOST_TEST(parts.outcome.promoted == (name == "softmax_slow" ? 2 : other));
+  }
+}
+
 // Until it is no longer needed, or for half a minute.
 void wait_in_fourth_block(const GateRequest& request, int blocks) {
   for (int i = 0; blocks == 4 && i < 3000 && !*request.enough; ++i)
