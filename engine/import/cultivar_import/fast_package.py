@@ -515,7 +515,8 @@ class _Function(_Swap):
         return found is not None and found[1] == self.region["match"]["numbers"]
 
     def made(self, results):
-        results = results if self.turned is None else self.turned(results)
+        if self.turned:
+            results = self.turned((results,) if isinstance(results, torch.Tensor) else results)
         return [results] if isinstance(results, torch.Tensor) else list(results)
 
 

@@ -475,6 +475,28 @@ def attention_forward(q, k, v, causal, scale):
 """ % TASKS
 
 
+DEPTHWISE = """
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm = nn.Conv2d(3, 128, 4, stride=4), nn.LayerNorm(128)
+            self.blocks = nn.ModuleList(nn.Conv2d(128, 128, 7, padding=3, groups=128) for _ in range(2))
+
+        def forward(self, x):
+            x = self.norm(self.first(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+            for block in self.blocks:
+                x = x + block(x)
+            return x.mean((2, 3))
+
+    def inputs():
+        return torch.randn(2, 3, 32, 32)
+    """
+DEPTHWISE_DOOR = ATTENTION_DOOR[:ATTENTION_DOOR.index("def attention_forward")].replace("attention_forward", "depthwise_conv") + """
+def depthwise_conv(x, weight, bias, causal, silu):
+    return _task_in_pytorch().compute(x, weight, bias, causal=causal, silu=silu)[0].contiguous()  # one output is no tuple
+"""
+
+
 # Of transformers, with grouped heads.
 HUGGING_FACE = """
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -489,18 +511,18 @@ HUGGING_FACE = """
 
 
 class Functions(Models):
-    def package(self):
-        """Of the profile's attention, with a kernel that is PyTorch's own."""
+    def package(self, function="attention", task="attention_forward", door=ATTENTION_DOOR):
+        """Of a function in the profile, with a kernel that is PyTorch's own."""
         facts = self.facts()
-        facts["regions"] = [{**next(r for r in facts["regions"] if r["function_of"].endswith("attention")), "name": "attention"}]
+        facts["regions"] = [{**next(r for r in facts["regions"] if r["function_of"].endswith(function) and r["match"]), "name": "attention"}]
         for name, what in (("profile.json", facts), ("regions.json", {})):
             with open(os.path.join(self.camp, name), "w", encoding="utf-8") as file:
                 json.dump(what, file)
         name = "fast_" + os.path.basename(self.folder).replace("-", "_")
         out = os.path.join(self.folder, name)
         os.makedirs(os.path.join(out, "kernels", "attention", "pytorch"))
-        with open(os.path.join(out, "kernels", "attention", "pytorch", "cultivar_attention_forward.py"), "w", encoding="utf-8") as file:
-            file.write(ATTENTION_DOOR)
+        with open(os.path.join(out, "kernels", "attention", "pytorch", f"cultivar_{task}.py"), "w", encoding="utf-8") as file:
+            file.write(door)
         model_apply.write_package(self.camp, out, [{"name": "attention", "speedup": 2.0}])
         sys.path.insert(0, self.folder)
         self.addCleanup(sys.path.remove, self.folder)
@@ -534,6 +556,20 @@ class Functions(Models):
         self.assertEqual(facts["shapes"][0], [2, 32, 3, 9, 9])
         why, _ = found("conv2d", input=images, weight=torch.randn(128, 1, 7, 7), stride=2, groups=128)
         self.assertIn("does not compute it with these arguments", why)
+
+    def test_a_function_whose_task_has_one_output_is_replaced_in_its_layout(self):
+        profile = self.profile(DEPTHWISE, "Model", "inputs", least=0.0, tasks=TASKS)
+        fast, model, x = self.package("conv2d", "depthwise_conv", DEPTHWISE_DOOR), profile.model, torch.randn(2, 3, 32, 32)
+        self.addCleanup(torch._dynamo.reset)
+        with torch.no_grad():
+            right = model(x)
+            self.assertEqual(fast.enable(model), 1)
+            for call in (model, torch.compile(model, dynamic=False)):
+                for _ in range(2):
+                    torch.testing.assert_close(call(x), right)
+        ways = fast.counters()["attention"]
+        ways.pop("other arguments")  # of this test's kernel, which calls PyTorch's
+        self.assertEqual(ways, {"kernel": 7, "compared with the kernel": 1})  # the other convolution is no call of it
 
     def test_a_mask_that_a_graph_computes_of_sizes_alone_is_read_when_it_is_compiled(self):
         profile = self.profile(MASKED, "Model", "inputs", least=0.0, tasks=TASKS)
