@@ -13,13 +13,17 @@ namespace {
 
 using Form = LaunchKey::Form;
 
-std::optional<LaunchTrouble> launch_trouble(const LaunchNumbers& launch) {
+std::optional<LaunchTrouble> launch_trouble(const LaunchNumbers& launch, const Facts& facts) {
   const auto global = launch.three("global"), local = launch.three("local");
   for (std::size_t i = 0; i < 3; ++i)
     if (global[i] % local[i] != 0)
       return LaunchTrouble{
           fmt::format("global[{}]", i),
           fmt::format("{} is not a multiple of the group's {} (round_up it)", global[i], local[i])};
+  const double items = static_cast<double>(local[0]) * local[1] * local[2];
+  if (const auto most = facts.find("group_max"); most != facts.end() && items > most->second)
+    return LaunchTrouble{
+        "local", fmt::format("has {:.0f} work items; the limit is {:.0f} (group_max)", items, most->second)};
   return std::nullopt;
 }
 
