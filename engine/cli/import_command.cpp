@@ -134,6 +134,8 @@ int import_command(const Arguments& arguments) {
     throw InputError(fmt::format("--device {}: {}", device, fmt::join(devices, " or ")));
   for (const Target target : targets())
     if (architecture != "none" && target->architectures != nullptr)
+  if (inputs.empty() && device != devices.front())
+    throw InputError("--device is of a whole model (--inputs); a task is for every target");
       if (const std::string trouble = target->architectures->trouble(architecture); !trouble.empty())
         throw InputError("--arch: " + trouble);
   if (!duration_seconds(budget))

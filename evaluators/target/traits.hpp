@@ -131,6 +131,7 @@ struct TargetTraits {
 
   // The target's part of an exported project; null: kernels of this target are not exported.
   Expected<TargetParts> (*exporter)(const ExportOrder&) = nullptr;
+  bool in_pytorch = true;  // its tensors are pointers that PyTorch has
 
   // --- For people and models ---
   std::vector<NeededProgram> programs = {};

@@ -261,7 +261,6 @@ Expected<TargetParts> opencl_parts(const ExportOrder& order) {
   parts.bench = opencl_templates::opencl_bench_hpp;
   parts.device = opencl_templates::opencl_device_hpp;
   parts.code = opencl_templates::opencl_code_hpp;
-  parts.in_pytorch = false;
   parts.front = front_words(*bytes);
 
   std::vector<std::string> files = files_of(input.variant);

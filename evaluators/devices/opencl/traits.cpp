@@ -71,6 +71,7 @@ Target opencl_target() {
       .open = open_device,
       .second_look = look_again,
       .exporter = opencl_parts,
+      .in_pytorch = false,
       .programs = {{"oclgrind", "oclgrind",
                     "apt-get install oclgrind: confirmations on the opencl target then look for races",
                     false}},
