@@ -147,7 +147,7 @@ int evaluate_command(const Arguments& arguments) {
   std::vector<NamedSource> sources;
   std::vector<NamedContender> others;
   for (const std::string& each : variants)
-    sources.push_back(find_source(installation, task, each, {"seeds", "contenders"}));
+    sources.push_back(find_source(installation, task, each, {"seeds", "contenders"}, where.kind));
   for (const std::string& each : contenders)
     others.push_back(find_contender(installation, task, where.kind, each, {"contenders", "seeds"}));
   for (std::size_t i = 0; i < others.size(); ++i)
