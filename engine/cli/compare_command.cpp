@@ -128,7 +128,7 @@ int compare_command(const Arguments& arguments) {
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.argument("A", a, "the challenger");
   options.argument("B", b, "the incumbent");
-  options.option("--target", target, "cpu[:CORES] (2 cores if omitted) or cuda[:N]");
+  options.option("--target", target, targets_in_help() + "; 2 cores if omitted");
   options.option("--workloads", set, "a workload set of the task; if omitted, cpu_quick or quick");
   options.option("--min-gain", gate.min_gain,
                  "the gain that A must show to count as better, for example 0.005 for 0.5 %");
@@ -136,8 +136,9 @@ int compare_command(const Arguments& arguments) {
       "--max-seconds", gate.max_device_seconds,
       "limit on device time; no pairs begin, except the first, that would exceed it. If omitted, 10, "
       "and more for kernels so slow that a verdict needs it");
-  options.option("--python", python,
-                 "the interpreter for contenders that are Python programs (torch, FILE.py)");
+  options.option(
+      "--python", python,
+      "the interpreter for kernels in Triton, and for contenders that are Python programs (torch, FILE.py)");
   options.option("--prepare-deadline", prepare_deadline_s,
                  "seconds in which a contender must prepare one workload");
   options.flag("--json", as_json, "print the result as JSON on stdout");

@@ -33,7 +33,7 @@ NamedContender find_contender(const InstallationPaths& installation, const Task&
                      !fs::is_regular_file(installation.root / split.name, ignored) &&
                      std::find(sources.begin(), sources.end(), split.name) == sources.end();
   if (!plain && !names_a_library_file(argument) && !names_a_program(argument)) {
-    NamedSource source = find_source(installation, task, argument, folders);
+    NamedSource source = find_source(installation, task, argument, folders, target);
     return {source.label, argument, std::move(source), {}};
   }
   const fs::path program = task.folder / "contenders" / (argument + ".py");
@@ -64,7 +64,7 @@ NamedContender find_side(const InstallationPaths& installation, const Task& task
     library = library || known.name == argument;
   const std::vector<std::string> folders{"seeds", "contenders"};
   if (library) return find_contender(installation, task, target, argument, folders);
-  NamedSource source = find_source(installation, task, argument, folders);
+  NamedSource source = find_source(installation, task, argument, folders, target);
   return {source.label, argument, std::move(source), {}};
 }
 

@@ -249,6 +249,7 @@ void examine_targets(const InstallationPaths& installation, DoctorReport& report
   std::set<Target> well;
   for (const Target target : targets())
     if (TargetExamination(installation, report, target).run()) well.insert(target);
+  report.output.line("\nContenders, and languages of a compiler of their own");
   examine_contenders(installation, report, well);
   examine_languages(report);
   examine_pytorch(installation, report);

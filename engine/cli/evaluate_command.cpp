@@ -88,7 +88,7 @@ int evaluate_command(const Arguments& arguments) {
                   "cultivar evaluate attention_forward tiled my_kernel.cpp@BLOCK_M=64 --contender eigen");
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.arguments("VARIANT", variants, "the variants to evaluate");
-  options.option("--target", target, "cpu[:CORES] (2 cores if omitted) or cuda[:N]");
+  options.option("--target", target, targets_in_help() + "; 2 cores if omitted");
   options.option("--workloads", set, "a workload set of the task; if omitted, cpu_quick or quick");
   options.each("--contender", contenders,
                "also timed, interleaved with the variants: a name under the task's contenders/, a library by "
@@ -105,8 +105,9 @@ int evaluate_command(const Arguments& arguments) {
       "cuda without a device: the architecture to compile for, for example sm_100a (if omitted, sm_90a)");
   options.flag("--profile", profiled,
                "also profile each measured variant on its most expensive workload (see `cultivar profile`)");
-  options.option("--python", python,
-                 "the interpreter for contenders that are Python programs (torch, FILE.py)");
+  options.option(
+      "--python", python,
+      "the interpreter for kernels in Triton, and for contenders that are Python programs (torch, FILE.py)");
   options.option("--prepare-deadline", prepare_deadline_s,
                  "seconds in which a contender must prepare one workload");
   options.flag("--json", as_json, "print the result as JSON on stdout");
@@ -147,7 +148,7 @@ int evaluate_command(const Arguments& arguments) {
   std::vector<NamedSource> sources;
   std::vector<NamedContender> others;
   for (const std::string& each : variants)
-    sources.push_back(find_source(installation, task, each, {"seeds", "contenders"}));
+    sources.push_back(find_source(installation, task, each, {"seeds", "contenders"}, where.kind));
   for (const std::string& each : contenders)
     others.push_back(find_contender(installation, task, where.kind, each, {"contenders", "seeds"}));
   for (std::size_t i = 0; i < others.size(); ++i)

@@ -29,14 +29,17 @@ using nlohmann::json;
 // A first search, with the interpreter that the reference needs.
 void write_search(const fs::path& folder, const Task& task, const Interpreter& python) {
   if (!fs::exists(folder / "seeds/naive.cpp") || task.workloads("cpu_quick") == nullptr) return;
+  std::string for_gpu = "cuda_naive";
+  for (const char* of_compile : {"triton_inductor", "triton_inductor_rows"})
+    if (fs::exists(folder / "seeds" / (std::string(of_compile) + ".py")))
+      for_gpu += std::string(", ") + of_compile;
   const std::string text = fmt::format(
       "# A search on this machine's cores: `cultivar run search.yaml`. For a GPU: target cuda, workloads "
       "gpu, holdout\n"
       "# holdout, seeds [{}].\n"
       "name: {}\ntask: .\ntarget: cpu\nworkloads: cpu_quick\n{}seeds: [naive]\n"
       "{}evaluation: {{python: {}}}\nbudget: {{wall: 10m}}\n",
-      fs::exists(folder / "seeds/triton_inductor.py") ? "cuda_naive, triton_inductor" : "cuda_naive",
-      task.name, task.workloads("cpu_holdout") == nullptr ? "" : "holdout: cpu_holdout\n",
+      for_gpu, task.name, task.workloads("cpu_holdout") == nullptr ? "" : "holdout: cpu_holdout\n",
       fs::exists(folder / "contenders/torch_eager.py")
           ? "contenders: [torch_eager]  # runs the file outside of the sandbox\n"
           : "",
@@ -72,10 +75,9 @@ int import_command(const Arguments& arguments) {
   Options options(
       "import",
       "Makes a task of a PyTorch function, an nn.Module or a KernelBench file: what it computes "
-      "becomes the reference, its shapes the workloads, its graph two naive seeds, and the kernels in Triton "
-      "that "
-      "torch.compile generates for it another. Says in words "
-      "what it assumed, and refuses what cannot be checked. With --inputs the file is a whole model, which "
+      "becomes the reference, its shapes the workloads, its graph naive seeds in C++ and CUDA C++, and the "
+      "kernels in Triton that torch.compile generates for it further ones. Says in words what it assumed, "
+      "and refuses what cannot be checked. With --inputs the file is a whole model, which "
       "is profiled, and whose regions become the tasks of a campaign. The file runs in a sandbox, a "
       "single task's on the cpu.",
       "cultivar import model.py:GroupNormSwish --out group_norm_swish --python venv/bin/python");
@@ -132,6 +134,8 @@ int import_command(const Arguments& arguments) {
     throw InputError("--inputs is for FILE.py: a problem of KernelBench has its own");
   if (std::ranges::find(devices, device) == devices.end())
     throw InputError(fmt::format("--device {}: {}", device, fmt::join(devices, " or ")));
+  if (inputs.empty() && device != devices.front())
+    throw InputError("--device is of a whole model (--inputs); a task is for every target");
   for (const Target target : targets())
     if (architecture != "none" && target->architectures != nullptr)
       if (const std::string trouble = target->architectures->trouble(architecture); !trouble.empty())

@@ -130,8 +130,7 @@ int mcp_command(const Arguments& arguments) {
   Options options("mcp", kAbout, kExample);
   options.option("--run", run, "the run's folder, or its name under runs/; it may be running or stopped");
   options.option("--task", task, "a task's name or folder, instead of a run");
-  options.option("--target", target,
-                 "cpu[:CORES] or cuda[:N]; with --run: another device of the run's target");
+  options.option("--target", target, targets_in_help() + "; with --run: another device of the run's target");
   options.option("--workloads", set, "with --task: a workload set; if omitted, cpu_quick or quick");
   options.option("--device-time", device_time,
                  "limit on the device time of all calls, for example 30m (default: no limit)");

@@ -170,7 +170,7 @@ std::string campaign_text(const ModelImport& model, const json& profile,
 std::vector<Target> model_devices() {
   std::vector<Target> devices;
   for (const Target target : targets())
-    if (target->exporter) devices.push_back(target);
+    if (target->exporter && target->in_pytorch) devices.push_back(target);
   return devices;
 }
 

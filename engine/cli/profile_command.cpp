@@ -136,7 +136,7 @@ int profile_command(const Arguments& arguments) {
   options.option("--task", task_name,
                  "a task's name or folder; if omitted, the one in the variant's manifest");
   options.option("--target", target,
-                 "cpu:CORES or cuda:N; if omitted, the variant's target and its first device");
+                 targets_in_help() + "; if omitted, the variant's target and its first device");
   options.flag("--json", as_json, "print the result as JSON on stdout");
   if (const auto code = options.parse(arguments)) return *code;
 

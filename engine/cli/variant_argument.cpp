@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <functional>
 #include <sstream>
 
 #include "engine/cli/record_views.hpp"
@@ -38,7 +40,7 @@ VariantArgument split_variant_argument(const std::string& text) {
 }
 
 NamedSource find_source(const InstallationPaths& installation, const Task& task, const std::string& argument,
-                        const std::vector<std::string>& folders) {
+                        const std::vector<std::string>& folders, Target target) {
   const VariantArgument split = split_variant_argument(argument);
   NamedSource found{fs::path(split.name).stem().string(), argument, "", split.configuration, {}};
   std::error_code ignored;
@@ -50,16 +52,27 @@ NamedSource find_source(const InstallationPaths& installation, const Task& task,
       return found;
     }
   std::vector<std::string> known;
+  std::vector<fs::path> files;
   for (const std::string& folder : folders)
     for (const auto& entry : fs::recursive_directory_iterator(task.folder / folder, ignored)) {
       if (language_of_file(entry.path()) == nullptr) continue;
       known.push_back(entry.path().stem().string());
-      if (known.back() == split.name) {
-        found.source = read_source(entry.path(), task.folder);
-        found.file = entry.path();
-        return found;
-      }
+      if (known.back() == split.name) files.push_back(entry.path());
     }
+  const auto fits = [&](const fs::path& file) { return target != nullptr && is_source_for(target, file); };
+  if (std::ranges::any_of(files, fits)) std::erase_if(files, std::not_fn(fits));
+  if (files.size() > 1) {
+    std::ranges::sort(files);
+    std::string all;
+    for (const fs::path& file : files) all += (all.empty() ? "" : ", ") + file.string();
+    throw InputError(
+        fmt::format("several files are called '{}': give the path of one ({})", split.name, all));
+  }
+  if (!files.empty()) {
+    found.source = read_source(files.front(), task.folder);
+    found.file = files.front();
+    return found;
+  }
   if (const auto of_run = split_run_and_id(split.name)) {
     const Record record = open_run(installation, of_run->first);
     const IndividualId id = find_individual(record, of_run->second);

@@ -29,8 +29,9 @@ struct NamedSource {
 // Replaces "variant.cu", the name that compilers and checks use for every source, by the name of the user's
 // file.
 std::string in_words_of(const NamedSource&, std::string text);
-// `folders`: the subfolders of the task's folder to look in, "seeds" or "contenders".
+// `folders`: the subfolders of the task's folder to look in, "seeds" or "contenders". Of several files there
+// with one name, those for the target are meant; InputError if that leaves several.
 NamedSource find_source(const InstallationPaths&, const Task&, const std::string& argument,
-                        const std::vector<std::string>& folders);
+                        const std::vector<std::string>& folders, Target = nullptr);
 
 }  // namespace cultivar

@@ -53,6 +53,17 @@ std::string numbered_targets() {
 
 }  // namespace
 
+std::string targets_in_help() {
+  std::string all;
+  for (std::size_t t = 0; t < targets().size(); ++t)
+    all += fmt::format("{}{}[:{}]",
+                       t == 0                      ? ""
+                       : t + 1 == targets().size() ? " or "
+                                                   : ", ",
+                       name_of(targets()[t]), targets()[t]->on_host ? "CORES" : "N");
+  return all;
+}
+
 std::string targets_with_architectures() {
   std::vector<std::string> names;
   for (const Target target : targets())

@@ -31,6 +31,8 @@ struct TargetChoice {
 TargetChoice parse_target(const InstallationPaths&,
                           const std::string&);  // InputError; MissingError when this build has no such target
 
+// How targets are written, for help: "cpu[:CORES], cuda[:N] or opencl[:CORES]".
+std::string targets_in_help();
 // The targets whose code is compiled for one architecture, for messages: "cuda".
 std::string targets_with_architectures();
 

@@ -156,7 +156,9 @@ EvaluationConfig read_evaluation(const YamlNode& node, Target target) {
                                                              : EvaluationConfig::Profiles::off;
   if (!map.has("depth")) e.depth = usual_depth(e);
   map.finish();
-  if (e.max_samples < e.screening_samples) node.fail("max_samples must not be below screening_samples");
+  if (e.max_samples < e.screening_samples)
+    node.fail(fmt::format("max_samples is {}, below screening_samples, which is {}", e.max_samples,
+                          e.screening_samples));
   return e;
 }
 

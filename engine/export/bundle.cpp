@@ -377,7 +377,7 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   files["late/sources.hpp"] = embedded_sources(task.name, sources);
   auto page = values;
   page["summary"] = in_a_cell(task.summary);
-  const bool pytorch = best.parts.in_pytorch;
+  const bool pytorch = input.variant.manifest.target->in_pytorch;
   page["operator"] = pytorch ? render(launcher::README_pytorch_md, values)
                              : "There is no operator for PyTorch in this bundle, because PyTorch's tensors "
                                "are no buffers of OpenCL.\n";

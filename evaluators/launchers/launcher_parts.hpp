@@ -65,7 +65,6 @@ struct TargetParts {
   std::map<std::string, std::string, std::less<>> values;  // for templates
   std::vector<std::string> architectures;                  // that were compiled for
   FrontWords front = {};
-  bool in_pytorch = true;  // tensors are pointers that PyTorch has
 };
 
 // A kernel's identity in the names of generated symbols and namespaces, shared by the files of a bundle.

@@ -87,7 +87,8 @@ struct TargetTraits {
   std::vector<Dtype> dtypes;  // what it computes in; a task's dtypes are cut down to these
   std::vector<std::pair<std::string, std::string>> facts;  // that every device supplies, and what each is
   std::vector<LaunchKey> launch_keys;
-  std::optional<LaunchTrouble> (*launch_trouble)(const LaunchNumbers&) = nullptr;
+  // What no device with these facts could launch.
+  std::optional<LaunchTrouble> (*launch_trouble)(const LaunchNumbers&, const Facts&) = nullptr;
   // Evaluates every expression of a tensor map and checks the rules of the hardware; null: there are none.
   Expected<PlannedTensorMap> (*plan_tensor_map)(const TensorMapSpec&, int buffer, Dtype,
                                                 std::size_t buffer_bytes, const Bindings&) = nullptr;
@@ -130,6 +131,7 @@ struct TargetTraits {
 
   // The target's part of an exported project; null: kernels of this target are not exported.
   Expected<TargetParts> (*exporter)(const ExportOrder&) = nullptr;
+  bool in_pytorch = true;  // its tensors are pointers that PyTorch has
 
   // --- For people and models ---
   std::vector<NeededProgram> programs = {};

@@ -72,8 +72,13 @@ tl::expected<ManifestText, ManifestError> find_manifest(std::string_view source)
                    fmt::format("the manifest must come before all code (move the comment "
                                "that begins with '{}' to the top)",
                                manifest_opening));
-    return wrong(1, fmt::format("the manifest is missing (begin the file with '{}', YAML lines, '{}')",
-                                manifest_opening, manifest_closing));
+    std::string ways;  // of all languages: without a manifest, nothing says which it is
+    for (const Language language : languages())
+      if (const std::string way = fmt::format("'{}', YAML lines, '{}'", language->comments.manifest_opening(),
+                                              language->comments.manifest_closing());
+          ways.find(way) == ways.npos)
+        ways += (ways.empty() ? "" : ", or ") + way;
+    return wrong(1, fmt::format("the manifest is missing (begin the file with {})", ways));
   }
   const std::size_t yaml = source.find('\n', begin);
   const std::size_t end = source.find(manifest_closing, begin);

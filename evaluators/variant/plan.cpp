@@ -105,7 +105,7 @@ class Planner {
     for (const LaunchKey& key : manifest_.target->launch_keys)
       add_launch_key(path, key, launch, kernel.launch);
     if (manifest_.target->launch_trouble != nullptr && error_.empty())
-      if (const auto trouble = manifest_.target->launch_trouble(kernel.launch))
+      if (const auto trouble = manifest_.target->launch_trouble(kernel.launch, scope_))
         fail(fmt::format("{}.{}", path, trouble->key), trouble->what);
     for (std::size_t i = 0; i < launch.args.size(); ++i)
       kernel.args.push_back(argument(fmt::format("{}.args[{}]", path, i), launch.args[i]));

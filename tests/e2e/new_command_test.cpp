@@ -120,6 +120,14 @@ BOOST_AUTO_TEST_CASE(a_new_seed_is_written_where_it_is_the_users) {
   BOOST_TEST_REQUIRE(of_the_users.exit == 0, of_the_users.err);
   BOOST_TEST(fs::exists(folder / "rms_norm/seeds/mine.cpp"));
   BOOST_TEST(!contains(of_the_users.out, "--set"), of_the_users.out);
+  // Seeds of one name: that of the target is meant, and none where there are two.
+  BOOST_TEST_REQUIRE(run({"new", "seed", "rms_norm", "--name", "mine", "--target", "cuda"}).exit == 0);
+  BOOST_TEST(judged("rms_norm", "mine", "lint") == "passed");
+  BOOST_TEST_REQUIRE(run({"new", "seed", "rms_norm", "--name", "mine", "--language", "triton"}).exit == 0);
+  const auto twins = run({"evaluate", "rms_norm", "mine", "--target", "cuda", "--stop-after", "lint"});
+  BOOST_TEST(twins.exit == 2);
+  BOOST_TEST(contains(twins.err, "several files are called 'mine': give the path of one ("), twins.err);
+  BOOST_TEST(contains(twins.err, "rms_norm/seeds/mine.cu, "), twins.err);
   const auto nowhere = run({"new", "seed", "softmax", "--out", "mine.cpp/seed.cpp"});
   BOOST_TEST(nowhere.exit == 2);
   BOOST_TEST(contains(nowhere.err, "mine.cpp: Not a directory (name another place with --out)"), nowhere.err);

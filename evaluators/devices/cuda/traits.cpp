@@ -20,7 +20,7 @@ namespace {
 
 using Form = LaunchKey::Form;
 
-std::optional<LaunchTrouble> launch_trouble(const LaunchNumbers& launch) {
+std::optional<LaunchTrouble> launch_trouble(const LaunchNumbers& launch, const Facts&) {
   const Geometry g(launch);
   if (product(g.block) > 1024)
     return LaunchTrouble{"block", fmt::format("has {} threads; the limit is 1024", product(g.block))};

@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
+#include <utility>
 
 #include "embedded/opencl_templates.hpp"
 #include "evaluators/launchers/cpp_expression.hpp"
@@ -92,6 +95,37 @@ class Writer : public ExpressionWriter {
   const Plan& plan_;
 };
 
+// For the left side of a comparison, and a factor.
+std::string closed(const Expression& expression) {
+  const std::string& text = expression.text();
+  return text.find_first_of("?&|<>=!+-%/") == text.npos ? text : "(" + text + ")";
+}
+
+// What a device must have room for, as constraints: the kernel may be called on another one than it was made
+// on.
+std::vector<Expression> limits_of_a_group(const Manifest& manifest) {
+  std::vector<Expression> limits;
+  const auto add = [&](const KernelLaunch& launch, const std::string& number, const char* fact) {
+    std::string text = fmt::format("{} <= {}", number, fact);
+    if (launch.when) text = fmt::format("({}) == 0 || {}", launch.when->text(), text);
+    auto limit = Expression::parse(text);
+    // Numbers of a step are known where it is launched.
+    if (!limit || std::ranges::count(limit->names(), "step") > 0) return;
+    for (const auto* known : {&manifest.constraints, &std::as_const(limits)})
+      if (std::ranges::count(*known, *limit) > 0) return;
+    limits.push_back(*std::move(limit));
+  };
+  for (const KernelLaunch& launch : manifest.launch) {
+    std::vector<std::string> local;
+    for (const Expression& extent : launch.values("local"))
+      if (extent.text() != "1") local.push_back(closed(extent));
+    if (!local.empty()) add(launch, fmt::format("{}", fmt::join(local, " * ")), "group_max");
+    if (const auto& bytes = launch.values("local_bytes"); !bytes.empty())
+      add(launch, closed(bytes.front()), "local_bytes_max");
+  }
+  return limits;
+}
+
 // A function of the launcher, and of the entry of several kernels.
 Expected<std::string> tensor_bytes(const LauncherInput& input) {
   const auto bound = task_bindings(input);
@@ -137,8 +171,13 @@ FrontWords front_words(const std::string& bytes) {
 
 }  // namespace
 
-Expected<std::string> opencl_launcher_header(const LauncherInput& input,
+Expected<std::string> opencl_launcher_header(const LauncherInput& given,
                                              const std::vector<Specialisation>& served) {
+  Variant limited = given.variant;
+  std::ranges::copy(limits_of_a_group(given.variant.manifest),
+                    std::back_inserter(limited.manifest.constraints));
+  const LauncherInput input{given.task,          limited,       given.facts,  given.workloads, given.folder,
+                            given.most_elements, given.covered, given.longest};
   const auto plan = plan_of_each_launch(input);
   if (!plan) return tl::make_unexpected(plan.error());
   const Manifest& manifest = input.variant.manifest;
@@ -222,7 +261,6 @@ Expected<TargetParts> opencl_parts(const ExportOrder& order) {
   parts.bench = opencl_templates::opencl_bench_hpp;
   parts.device = opencl_templates::opencl_device_hpp;
   parts.code = opencl_templates::opencl_code_hpp;
-  parts.in_pytorch = false;
   parts.front = front_words(*bytes);
 
   std::vector<std::string> files = files_of(input.variant);

@@ -24,8 +24,10 @@ constexpr double kAllSeconds =
 constexpr std::size_t kMostFindings = 4000;
 
 bool begins_a_finding(std::string_view line) {
-  for (const std::string_view words : {"Invalid ", "Read-write data race", "Write-write data race",
-                                       "Work-group divergence", "Work-item ", "Unaligned "})
+  for (const std::string_view words :
+       {"Invalid ", "Read-write data race", "Write-write data race", "Work-group divergence", "Work-item ",
+        "Unaligned ", "Uninitialized ", "Controlflow depends on uninitialized",
+        "Instruction depends on an uninitialized"})
     if (line.starts_with(words)) return true;
   return false;
 }
@@ -80,7 +82,8 @@ void Oclgrind::interrupt() {
   if (child_) child_->kill();
 }
 
-SecondLook::Outcome Oclgrind::look(const Variant& variant, const Workload& workload, double seconds) {
+SecondLook::Outcome Oclgrind::look(const Variant& variant, const Workload& workload,
+                                   const std::string& plugin, double seconds) {
   const auto plan = make_plan(variant, *task_, workload, facts_);
   if (!plan) return {std::nullopt, fmt::format("no plan on {}: {}", workload.name, plan.error().message)};
   const ScratchFolder scratch;
@@ -94,11 +97,11 @@ SecondLook::Outcome Oclgrind::look(const Variant& variant, const Workload& workl
   std::string options = fmt::format("-cl-std=CL1.2 -I {}", inside);
   for (const std::string& macro : macros(variant, *task_, workload)) options += " -D " + macro;
   const auto whole = [&](const char* fact) { return fmt::format("{:.0f}", facts_.at(fact)); };
-  OpenclProgram::Start start = program_->start(
-      {"simulate", inside + "/variant.cl", options, job_of(*task_, workload, *plan).dump()}, scratch.path(),
-      {},
-      {"/usr/bin/oclgrind", "--data-races", "--max-errors", "3", "--max-wgsize", whole("group_max"),
-       "--local-mem-size", whole("local_bytes_max"), "--log", inside + "/log"});
+  OpenclProgram::Start start =
+      program_->start({"simulate", inside + "/variant.cl", options, job_of(*task_, workload, *plan).dump()},
+                      scratch.path(), {},
+                      {"/usr/bin/oclgrind", plugin, "--max-errors", "3", "--max-wgsize", whole("group_max"),
+                       "--local-mem-size", whole("local_bytes_max"), "--log", inside + "/log"});
   start.process.limits.emplace_back(RLIMIT_AS, std::size_t{8} << 30);
   {
     const std::lock_guard lock(mutex_);
@@ -119,7 +122,7 @@ SecondLook::Outcome Oclgrind::look(const Variant& variant, const Workload& workl
   const OclgrindLog log = read_oclgrind_log(text.value_or(""));
   if (log.findings > 0)
     return {rejection(Stage::confirm, fmt::format("oclgrind, on {}: {}", workload.name, log.first),
-                      fmt::format("oclgrind --data-races found, on {}:\n{}", workload.name, log.text)),
+                      fmt::format("oclgrind {} found, on {}:\n{}", plugin, workload.name, log.text)),
             ""};
   if (!in_time) return {std::nullopt, fmt::format("{} takes more than {:.0f} s", workload.name, seconds)};
   if (!status.success())
@@ -144,7 +147,14 @@ SecondLook::Outcome Oclgrind::run(const Compiled& compiled, const std::vector<Wo
     if (left < 1.0)
       return {std::nullopt, i > 0 ? std::string() : "oclgrind: there was no time for any shape"};
     if (progress) progress("oclgrind: " + shapes[i].name);
-    Outcome outcome = look(compiled.variant, shapes[i], left);
+    Outcome outcome = look(compiled.variant, shapes[i], "--data-races", left);
+    // Local memory and locals that are read before they are written. Some builtins end this look (sincos of a
+    // local): that says nothing.
+    if (!outcome.rejection && outcome.note.empty()) {
+      const double more = std::chrono::duration<double>(deadline - Clock::now()).count();
+      if (more < 1.0) break;
+      outcome.rejection = look(compiled.variant, shapes[i], "--uninitialized", more).rejection;
+    }
     // Of larger shapes than it was found clean on, oclgrind says nothing where the time ends.
     if (outcome.rejection || (!outcome.note.empty() && i == 0)) {
       if (!outcome.note.empty()) outcome.note.insert(0, "oclgrind: ");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a variant's small shapes in oclgrind, a simulator of an OpenCL device, to find what a correct output
-// does not show: accesses outside buffers, and races between work items.
+// does not show: accesses outside buffers, races between work items, and what is read before it is written.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ class Oclgrind : public SecondLook {
   void interrupt() override;
 
  private:
-  Outcome look(const Variant&, const Workload&, double seconds);
+  Outcome look(const Variant&, const Workload&, const std::string& plugin, double seconds);
   std::string missing_;  // why oclgrind is not used
   std::optional<OpenclProgram> program_;
   std::optional<Task> task_;

@@ -13,13 +13,17 @@ namespace {
 
 using Form = LaunchKey::Form;
 
-std::optional<LaunchTrouble> launch_trouble(const LaunchNumbers& launch) {
+std::optional<LaunchTrouble> launch_trouble(const LaunchNumbers& launch, const Facts& facts) {
   const auto global = launch.three("global"), local = launch.three("local");
   for (std::size_t i = 0; i < 3; ++i)
     if (global[i] % local[i] != 0)
       return LaunchTrouble{
           fmt::format("global[{}]", i),
           fmt::format("{} is not a multiple of the group's {} (round_up it)", global[i], local[i])};
+  const double items = static_cast<double>(local[0]) * local[1] * local[2];
+  if (const auto most = facts.find("group_max"); most != facts.end() && items > most->second)
+    return LaunchTrouble{
+        "local", fmt::format("has {:.0f} work items; the limit is {:.0f} (group_max)", items, most->second)};
   return std::nullopt;
 }
 
@@ -67,6 +71,7 @@ Target opencl_target() {
       .open = open_device,
       .second_look = look_again,
       .exporter = opencl_parts,
+      .in_pytorch = false,
       .programs = {{"oclgrind", "oclgrind",
                     "apt-get install oclgrind: confirmations on the opencl target then look for races",
                     false}},

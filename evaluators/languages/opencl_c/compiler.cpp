@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Part of the cache key: increase it whenever the screen rejects more.
-constexpr int kScreenVersion = 1;
+constexpr int kScreenVersion = 2;
 constexpr std::size_t kMemoryBytes = std::size_t{8} << 30;  // of addresses: LLVM maps much and uses little
 
 tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string diagnostics,

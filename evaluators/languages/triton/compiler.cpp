@@ -120,7 +120,8 @@ struct TritonCompiler::State {
       return fail(HostFault::worker_lost, fmt::format("cannot start {}: {}", who, child.error().message));
     if (!child->wait_or_kill(deadline))
       return fail(Stage::compile, fmt::format("{} did not finish within {:g} s", who, deadline_s),
-                  "The compiler was killed. Reduce tl.static_range, the sizes of blocks and num_stages.",
+                  "The compiler was killed. Reduce tl.static_range, the sizes of blocks and num_stages; look "
+                  "for functions that call themselves.",
                   true);
     const ExitStatus status = *child->poll();
     const std::string said = child->captured();

@@ -67,4 +67,10 @@ BOOST_AUTO_TEST_CASE(races_and_writes_out_of_bounds_are_refused_with_their_lines
   BOOST_TEST(contains(refusal("hostile/writes_behind.cl"), "Invalid write of size 4"));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_read_before_it_is_written_is_refused_with_its_line) {
+  const std::string words = refusal("hostile/reads_unwritten.cl");
+  BOOST_TEST(contains(words, "Uninitialized value written to global memory"), words);
+  BOOST_TEST(contains(words, "oclgrind --uninitialized found"), words);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

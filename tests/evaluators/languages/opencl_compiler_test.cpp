@@ -71,6 +71,9 @@ BOOST_AUTO_TEST_CASE(what_no_kernel_may_do_is_refused_before_it_runs) {
   };
   BOOST_TEST(contains(reason("reads_clock.cl", Stage::screen), "reads a clock: rdtsc"));
   BOOST_TEST(contains(reason("makes_system_call.cl", Stage::screen), "calls the operating system: syscall"));
+  BOOST_TEST(contains(reason("calls_a_library.cl", Stage::screen), "calls getpid"));
+  BOOST_TEST(contains(reason("keeps_state_in_assembly.cl", Stage::screen),
+                      "has variables that it can write (.bss, 8"));
   BOOST_TEST(contains(reason("prints.cl", Stage::screen), "prints"));
   BOOST_TEST(contains(reason("calls_others.cl", Stage::compile), "getpid"));
   BOOST_TEST(contains(reason("keeps_state.cl", Stage::compile), "constant address space"));

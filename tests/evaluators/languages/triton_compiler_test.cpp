@@ -233,6 +233,10 @@ BOOST_AUTO_TEST_CASE(what_a_source_must_not_have_is_refused_with_its_line_and_a_
            {with_line("power = unknown_thing(power)"), "unknown_thing", "unknown_thing is not defined", ""},
            {with_line("power = tl.no_such(power)"), "no_such", "has no tl.no_such", "version"},
            {with_line("power = power + tl.arange(0, 3)"), "arange(0, 3)", "power of 2", ""},
+           {with_line("tl.static_assert(BLOCK < 8)"), "static_assert", "a static_assert does not hold", ""},
+           {"@triton.jit\ndef more(a):\n    return more(a) + 1.0\n" + with_line("power = more(power)"),
+            "return more", "the function more calls itself", "loop"},
+           {"WIDTH = " + std::string(100000, '-') + "1\n" + good, "", "nested too deeply", "line"},
        })
     require_refused(refusal);
 }

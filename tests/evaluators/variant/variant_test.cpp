@@ -267,6 +267,20 @@ BOOST_AUTO_TEST_CASE(an_illegal_launch_is_refused_with_its_limit) {
   check_plan_error("shared: smem", "shared: \"smem * 2\"", "the limit is 232448");
 }
 
+BOOST_AUTO_TEST_CASE(a_group_has_at_most_as_many_work_items_as_the_device_permits) {
+  const std::string source =
+      "/*--- cultivar\nname: groups\ntask: attention_forward\ntarget: opencl\nrequires: \"dtype == "
+      "f32\"\nlaunch:\n"
+      "  - kernel: k\n    global: [\"64 * B\", 128, 1]\n    local: [64, 128, 1]\n    args: [q, o]\n---*/\n"
+      "__kernel void k(__global const float* q, __global float* o) {}\n";
+  const Facts facts = target_named("opencl")->stand_in_facts(2);
+  const std::string message = plan_error(source, facts);
+  BOOST_TEST(
+      message.find("launch[0].local: has 8192 work items; the limit is 4096 (group_max)") != message.npos,
+      message);
+  BOOST_TEST(plan_error(replaced(source, "local: [64, 128, 1]", "local: [64, 64, 1]"), facts) == "no error");
+}
+
 BOOST_AUTO_TEST_CASE(an_illegal_tensor_map_is_refused_with_its_rule) {
   check_plan_error("box: [64, 1, BLOCK_M, 1]", "box: [64, 1, 257, 1]",
                    "tensor_maps.map_q.box[2]: 257; the limit is 256");

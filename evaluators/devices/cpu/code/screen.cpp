@@ -45,17 +45,6 @@ const std::set<std::string_view>& memory_and_support() {
   return names;
 }
 
-bool may_call(std::string_view name) {
-  if (memory_and_support().contains(name) || mathematics().contains(name)) return true;
-  if (name.starts_with("_ZGV")) return true;  // libmvec
-  if (name.starts_with("_ZSt") && name.find("__throw_") != name.npos)
-    return true;  // range checks of containers
-  if (name.starts_with("__") && name.ends_with("_finite")) return true;
-  if (name.size() > 1 && (name.back() == 'f' || name.back() == 'l'))
-    return mathematics().contains(name.substr(0, name.size() - 1));
-  return false;
-}
-
 bool library_allowed(std::string_view name) {
   for (const std::string_view prefix :
        {"libm.so", "libc.so", "libgcc_s.so", "libstdc++.so", "libmvec.so", "ld-linux"})
@@ -164,6 +153,17 @@ ScreenVerdict screen_kernels(const ElfImage& image, const std::vector<std::strin
 }
 
 }  // namespace
+
+bool may_call(std::string_view name) {
+  if (memory_and_support().contains(name) || mathematics().contains(name)) return true;
+  if (name.starts_with("_ZGV")) return true;  // libmvec
+  if (name.starts_with("_ZSt") && name.find("__throw_") != name.npos)
+    return true;  // range checks of containers
+  if (name.starts_with("__") && name.ends_with("_finite")) return true;
+  if (name.size() > 1 && (name.back() == 'f' || name.back() == 'l'))
+    return mathematics().contains(name.substr(0, name.size() - 1));
+  return false;
+}
 
 ScreenVerdict screen(const ElfImage& image, const std::vector<std::string>& kernels) {
   for (const auto& segment : image.segments) {

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "evaluators/devices/binary.hpp"
@@ -15,6 +16,9 @@ namespace cultivar {
 // runs), calls other than mathematics and memory, and a missing kernel. This screen cannot see system calls
 // made by inline assembly; the cell's seccomp filter stops them.
 ScreenVerdict screen(const ElfImage&, const std::vector<std::string>& kernels);
+
+// Whether a kernel may call this function of a library: mathematics, memory, and what compilers call themselves.
+bool may_call(std::string_view name);
 
 // Equal for equal kernels: covers code, constants, the names of called functions and where each of `kernels`,
 // in the order of the plan, begins, but not comments, paths or the kernels' names.

@@ -54,6 +54,32 @@ std::string system_call_in(const ElfImage& image, const std::filesystem::path& o
   return {};
 }
 
+// Numbers of 16 bits, where the processor has no instructions for them.
+bool of_the_compiler(std::string_view name) {
+  constexpr std::array all{"__extendhfsf2"sv, "__truncsfhf2"sv, "__truncdfhf2"sv, "__gnu_h2f_ieee"sv,
+                           "__gnu_f2h_ieee"sv};
+  return std::ranges::find(all, name) != all.end();
+}
+
+// OpenCL C has no variables that are written, no calls of libraries and nothing that runs at the start:
+// whatever of them is in the code, inline assembly has put there.
+ScreenVerdict verdict_on_assembly(const ElfImage& image) {
+  constexpr std::array of_the_linker{".dynamic"sv, ".got"sv, ".got.plt"sv};
+  constexpr const char* remedy = "Remove inline assembly.\n";
+  for (const ElfSymbol& symbol : image.symbols)
+    if (!symbol.defined && !may_call(symbol.name) && !of_the_compiler(symbol.name))
+      return {"the kernel calls " + symbol.name, remedy};
+  for (const ElfSection& section : image.sections)
+    if ((section.flags & SHF_ALLOC) && (section.flags & SHF_WRITE) && section.bytes > 0 &&
+        std::ranges::find(of_the_linker, section.name) == of_the_linker.end())
+      return {fmt::format("the kernel has variables that it can write ({}, {} bytes)", section.name,
+                          section.bytes),
+              remedy};
+  for (const std::uint64_t tag : image.tags)
+    if (tag == DT_INIT || tag == DT_FINI) return {"the kernel has code that runs when it is loaded", remedy};
+  return {};
+}
+
 ScreenVerdict verdict_on(const ElfImage& image, const std::filesystem::path& object) {
   for (const ElfSymbol& symbol : image.symbols)
     if (!symbol.defined && (symbol.name.find("print") != std::string::npos || symbol.name.starts_with("put")))
@@ -63,7 +89,7 @@ ScreenVerdict verdict_on(const ElfImage& image, const std::filesystem::path& obj
             "No kernel needs the time. Remove inline assembly and builtins.\n"};
   if (const std::string call = system_call_in(image, object); !call.empty())
     return {"the kernel calls the operating system: " + call, "Remove inline assembly.\n"};
-  return {};
+  return verdict_on_assembly(image);
 }
 
 }  // namespace

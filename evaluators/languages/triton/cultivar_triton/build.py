@@ -215,7 +215,13 @@ def compiled(triton, source, functions, order, kernel, constants):
         raise check.Refused(0, "the kernel's functions call each other without end", "Write a loop.", "compile") from None
     except Exception as error:  # whatever the compiler raises is about this source
         line, inner = place_of(error, source, functions)
-        words = getattr(inner, "error_message", None) or str(inner) or type(inner).__name__
+        words = getattr(inner, "error_message", None)
+        if not words and type(inner).__name__ == "CompileTimeAssertionFailure":
+            words = "a static_assert does not hold"
+        words = words or str(inner) or type(inner).__name__
+        if words.startswith("KeyError('variant."):  # a call of what is being compiled
+            own = words[len("KeyError('variant."):].split("__")[0]
+            raise check.Refused(line, f"the function {own} calls itself without end", "Write a loop.", "compile") from None
         raise check.Refused(line, words.strip().split("\n")[0][:300], str(error), "compile") from None
     facts = made.metadata
     for what in ("global_scratch_size", "profile_scratch_size"):

@@ -59,8 +59,11 @@ class Source:
         try:
             self.tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise Refused(getattr(error, "lineno", 0) or 0, f"this is not Python: {getattr(error, 'msg', None) or error}",
-                          "Correct the line.", "compile") from None
+            words = getattr(error, "msg", None) or error
+            if isinstance(error, (RecursionError, MemoryError)):
+                words = "an expression is nested too deeply"
+            raise Refused(getattr(error, "lineno", 0) or 0, f"this is not Python: {words}", "Correct the line.",
+                          "compile") from None
         self.functions, self.values, self.modules, self.imported = {}, {}, {}, {}
         for index, node in enumerate(self.tree.body):
             self.statement(node, index)
