@@ -121,10 +121,10 @@ inline double reference_max(const double* values, std::int64_t count) {
   return tops[0];
 }
 
-// sums[d] += the sum over `count` (at most 16) products factors[u] * lines[u][d], each exact in f32, as tensor cores add
-// them: the greatest of them and of the sum before gives a place of 26 bits, at which all are cut off towards zero, and
-// so is the result at 24 bits. Where all have one sign each product loses an eighth of a unit in the last place of the
-// sum, which adds up: 7e-4 of a sum of 100,000 of one size.
+// sums[d] += the sum over `count` (at most 16) products factors[u] * lines[u][d], each exact in f32, as
+// tensor cores add them: the greatest of them and of the sum before gives a place of 26 bits, at which all
+// are cut off towards zero, and so is the result at 24 bits. Where all have one sign each product loses an
+// eighth of a unit in the last place of the sum, which adds up: 7e-4 of a sum of 100,000 of one size.
 inline void reference_tensor_core_add(const float* factors, const double* const* lines, int count,
                                       std::int64_t width, float* sums) {
   constexpr int kLanes = 16, kMost = 16, kPlaces = 25, kLeast = 127 - 100, kGreatest = 127 + 119;
@@ -137,7 +137,8 @@ inline void reference_tensor_core_add(const float* factors, const double* const*
   for (std::int64_t first = 0; first < width; first += kLanes) {
     const int lanes = width - first < kLanes ? static_cast<int>(width - first) : kLanes;
     float products[kMost][kLanes] = {}, before[kLanes] = {}, unit[kLanes];
-    std::int32_t top[kLanes], total[kLanes];  // top: of the greatest size, its bits, of which NaN has the most
+    std::int32_t top[kLanes],
+        total[kLanes];  // top: of the greatest size, its bits, of which NaN has the most
     for (int l = 0; l < lanes; ++l) before[l] = sums[first + l];
     for (int u = 0; u < count; ++u)
       for (int l = 0; l < lanes; ++l) products[u][l] = factors[u] * static_cast<float>(lines[u][first + l]);

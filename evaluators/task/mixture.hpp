@@ -20,10 +20,10 @@ namespace cultivar {
 //   spike    one value of 16 to 256 deviations in the last eighth of every axis
 //   stress   a box filled as one of the task's stress cases fills this tensor
 //   ordered  whole numbers (integers, permutations) that follow each other, but for one to three in a line
-// and a run of equal values, or such an order, in some of the others: a product of large values of several tensors would leave
-// outputs that rounding decides. Values keep the domain of the fill: those of a uniform fill stay in its
-// range, and other fills than normal, spread and uniform only get stress boxes. `inputs`: the bytes of the
-// task's inputs, in order. Returns a description, one line for each pattern.
+// and a run of equal values, or such an order, in some of the others: a product of large values of several
+// tensors would leave outputs that rounding decides. Values keep the domain of the fill: those of a uniform
+// fill stay in its range, and other fills than normal, spread and uniform only get stress boxes. `inputs`:
+// the bytes of the task's inputs, in order. Returns a description, one line for each pattern.
 std::string mix_values(const Task&, const Workload&, std::uint64_t seed,
                        std::span<std::vector<std::byte>> inputs);
 

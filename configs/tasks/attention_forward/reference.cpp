@@ -165,8 +165,8 @@ void online(const ReferenceArgs& args, const Row& r, double* out) {
       continue;
     }
     for (std::int64_t u = 0; u < n; u += 16)
-      reference_tensor_core_add(weights + u, values + u, static_cast<int>(std::min<std::int64_t>(16, n - u)), r.D,
-                                sums.data());
+      reference_tensor_core_add(weights + u, values + u, static_cast<int>(std::min<std::int64_t>(16, n - u)),
+                                r.D, sums.data());
   }
   for (std::int64_t d = 0; d < r.D; ++d) out[d] = args.round(sums[d] / sum);
   out[r.D] = (maximum + std::log2(sum)) * ln2;

@@ -17,7 +17,8 @@ namespace cultivar {
 // made by inline assembly; the cell's seccomp filter stops them.
 ScreenVerdict screen(const ElfImage&, const std::vector<std::string>& kernels);
 
-// Whether a kernel may call this function of a library: mathematics, memory, and what compilers call themselves.
+// Whether a kernel may call this function of a library: mathematics, memory, and what compilers call
+// themselves.
 bool may_call(std::string_view name);
 
 // Equal for equal kernels: covers code, constants, the names of called functions and where each of `kernels`,

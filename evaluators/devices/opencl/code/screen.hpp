@@ -18,8 +18,9 @@ struct OpenclCode {
   double text_bytes = 0.0;  // of native code; 0: none was found
 };
 
-// Rejects native code that reads a clock, calls the operating system or a library, or has variables that it can
-// write, all of which only inline assembly and builtins of the compiler can do. `scratch`: a folder for the files that are taken out.
+// Rejects native code that reads a clock, calls the operating system or a library, or has variables that it
+// can write, all of which only inline assembly and builtins of the compiler can do. `scratch`: a folder for
+// the files that are taken out.
 OpenclCode examine_opencl_code(std::span<const std::byte> program, const std::filesystem::path& scratch);
 
 }  // namespace cultivar
