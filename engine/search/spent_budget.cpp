@@ -33,7 +33,7 @@ IndividualId far_ahead(const Breeding& breeding) {
 }
 
 double grace_after(double limit_s, bool longer) {
-  return std::max(std::clamp(0.1 * limit_s, 5.0, 60.0), longer ? 120.0 : 0.0);
+  return std::max(std::clamp(0.1 * limit_s, 5.0, 60.0), longer ? 150.0 : 0.0);
 }
 
 std::string words_of_far_ahead(const Breeding& breeding, const std::filesystem::path& run_folder) {

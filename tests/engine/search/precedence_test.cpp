@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(comparisons_may_go_on_longer_after_a_budget_for_what_is_far
       words_of_far_ahead(parts.breeding, "runs/a b") ==
       "; #4, measured to be 1.6 times as fast as the best, waits for its duel: `cultivar resume 'runs/a b'`");
   BOOST_TEST(grace_after(45.0, false) == 5.0);
-  BOOST_TEST(grace_after(45.0, true) == 120.0);
+  BOOST_TEST(grace_after(45.0, true) == 150.0);
   BOOST_TEST(grace_after(7200.0, false) == 60.0);
 }
 
