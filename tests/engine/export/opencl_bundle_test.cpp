@@ -277,12 +277,17 @@ BOOST_AUTO_TEST_CASE(a_bundle_computes_in_buffers_of_the_caller_and_says_why_it_
                            "LICENSE", "manifest.json", "verify/reference.cpp"})
     BOOST_TEST(fs::exists(bundle / file), file);
   BOOST_TEST(!fs::exists(bundle / "pytorch"));
-  // A device with less room for a group is asked before anything is queued; what the manifest asks is asked
-  // once.
+  // A device with less room for a group is asked before anything is queued, once by each function that asks;
+  // so is what the manifest says of it.
   const std::string launcher = read_text(bundle / "softmax.hpp");
-  BOOST_TEST(contains(launcher, "the constraint '4 * ITEMS <= local_bytes_max' is not satisfied"), launcher);
-  const std::size_t asked_once = launcher.find("the constraint 'ITEMS <= group_max' is not satisfied");
-  BOOST_TEST(launcher.find("ITEMS <= group_max", asked_once + 20) == launcher.npos);
+  const auto times = [&](const std::string& text) {
+    int found = 0;
+    for (std::size_t at = launcher.find(text); at != launcher.npos; at = launcher.find(text, at + 1)) ++found;
+    return found;
+  };
+  BOOST_TEST(times("the constraint '4 * ITEMS <= local_bytes_max' is not satisfied") > 0);
+  BOOST_TEST(times("the constraint '4 * ITEMS <= local_bytes_max' is not satisfied") ==
+             times("the constraint 'ITEMS <= group_max' is not satisfied"));
   const std::string page = read_text(bundle / "README.md");
   BOOST_TEST(contains(page, "There is no operator for PyTorch in this bundle"));
   BOOST_TEST(!contains(page, "pytorch/"));
