@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/cli/installation_paths.hpp"
+#include "evaluators/target/traits.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/tunables.hpp"
 
