@@ -213,7 +213,7 @@ extern "C" void slow(const float* x, float* y) { y[0] = x[0] + (Slow<4>::value =
 )";
   const auto result = run({"evaluate", "softmax", "slow.cpp", "--stop-after", "compile", "--json"});
   BOOST_TEST(result.exit == 1);
-  BOOST_TEST(result.err.find("compiling slow (10.") != std::string::npos, result.err);
+  BOOST_TEST(result.err.find("compiling slow (1") != std::string::npos, result.err);
 }
 
 BOOST_AUTO_TEST_CASE(the_digest_of_machine_code_covers_the_binary_of_each_workload) {
