@@ -369,6 +369,10 @@ class _Swap:
         """The tensors of a call by the names of their arguments."""
         return dict(zip([n for n in self.tensors if not (known and n == MASK)], tensors))
 
+    def without_mask(self, tensors):
+        """The arguments of the operator in a graph for a call whose mask is that of the profile."""
+        return [t for n, t in zip(self.tensors, tensors) if n != MASK], self.handle + KNOWN
+
     def laid_out(self, tensors, known):
         """For the operator of a graph: the results in memory of their own, in the layout that the graph expects."""
         results = self.run(tensors, known)
@@ -505,13 +509,15 @@ class _Function(_Swap):
         found = self.adapter(**arguments, **{n: _value(v) for n, v in self.constants.items()})
         return (found[0], self.region["match"]["numbers"]) if known and found else found
 
-    def has_its_mask(self, mask):
-        """Whether a mask is that of the profile, as far as the kernel can tell."""
-        if mask is None:
-            return False
+    def has_its_mask(self, node):
+        """Whether what a graph computes there is known now, and the mask of the profile, as far as the kernel can tell."""
         others = {n: torch.empty(v["shape"], dtype=getattr(torch, v["dtype"]), device="meta")
                   for n, v in self.region["arguments"].items() if "shape" in v and n != MASK}
-        found = self.adapter(**others, **{MASK: mask}, **{n: _value(v) for n, v in self.constants.items()})
+        try:
+            mask = _value_of(node)
+            found = None if mask is None else self.adapter(**others, **{MASK: mask}, **{n: _value(v) for n, v in self.constants.items()})
+        except Exception:  # the graph computes it then, in its own way
+            found = None
         return found is not None and found[1] == self.region["match"]["numbers"]
 
     def made(self, results):
@@ -581,9 +587,8 @@ def _know_masks():
             for node in list(graph.nodes):
                 if node.op == "call_function" and getattr(node.target, "namespace", "") == _namespace() and node.args[1] < KNOWN:
                     swap = _by_handle[node.args[1]]
-                    given = dict(zip(swap.tensors, node.args[0]))
-                    if MASK in given and swap.has_its_mask(_value_of(given[MASK])):
-                        node.args = ([n for name, n in given.items() if name != MASK], node.args[1] + KNOWN)
+                    if MASK in swap.tensors and swap.has_its_mask(swap.named(node.args[0], False)[MASK]):
+                        node.args = swap.without_mask(node.args[0])
             graph.eliminate_dead_code()
 
         def uuid(self):  # what is cached holds numbers of regions

@@ -162,8 +162,7 @@ def kernel_ms(fast, region, graphs, run, rounds=30):
     on_gpu = region["device"] == "cuda"
     many, handle = 20 if on_gpu else 1, swap.handle
     if graphs and fast.MASK in swap.tensors:  # as a graph calls it
-        tensors, handle = list(swap.named(tensors, False).items()), handle + fast.KNOWN
-        tensors = [t for name, t in tensors if name != fast.MASK]
+        tensors, handle = swap.without_mask(tensors)
 
     def work():
         for _ in range(many):

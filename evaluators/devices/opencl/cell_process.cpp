@@ -51,7 +51,8 @@ tl::expected<OpenclCell, Fault> OpenclCell::start(const OpenclProgram& program, 
   OpenclProgram::Start start = program.start({"run", job.dump()}, folder, {binary});
   start.process.descriptors = {read_only.number() >= 0 ? read_only.number() : arena.inputs().descriptor(),
                                arena.others().descriptor(), there.number()};
-  start.process.limits.emplace_back(RLIMIT_AS, arena.mapped_bytes() + memory_bytes);
+  if (memory_bytes > 0)
+    start.process.limits.emplace_back(RLIMIT_AS, arena.mapped_bytes() + memory_bytes);
   auto child = start.spawn();
   if (!child) return failed(child.error().message);
   OpenclCell cell(std::move(*child), std::move(here));

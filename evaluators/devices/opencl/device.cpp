@@ -116,9 +116,10 @@ tl::expected<std::unique_ptr<Session>, Fault> OpenclDevice::open_repeating(const
                                                                            std::span<const Repetition>,
                                                                            double deadline_s) {
   BinaryCache::mark_used(binary.path);
-  const bool copies = state_->options.copies || !state_->program.device().processor;
+  const bool processor = state_->program.device().processor, copies = state_->options.copies || !processor;
+  // Drivers of cards reserve more addresses than they use memory.
   auto session = OpenclSession::open({state_->program, state_->folder_of(binary), binary.path, copies,
-                                      state_->options.memory_bytes, binary.counters},
+                                      processor ? state_->options.memory_bytes : 0, binary.counters},
                                      plan, deadline_s);
   if (!session) return tl::make_unexpected(session.error());
   return std::unique_ptr<Session>(std::move(*session));

@@ -14,7 +14,7 @@ struct OpenclDeviceOptions {
   std::filesystem::path program = {};  // cultivar-opencl; empty: beside the running program
   // Treats a processor as a device with memory of its own, whose buffers are copies: for tests of that path.
   bool copies = false;
-  std::size_t memory_bytes = std::size_t{16} << 30;  // of addresses of a cell, not counting its buffers
+  std::size_t memory_bytes = std::size_t{16} << 30;  // of addresses of a processor's cell, not counting its buffers
 };
 
 // The facts of a device from what its driver reports, and those that stand in for one.

@@ -16,7 +16,7 @@ struct OpenclSessionOptions {
   const std::filesystem::path& folder;  // for what the driver compiles for this binary; outlives the session
   std::filesystem::path binary;
   bool copies = false;
-  std::size_t memory_bytes = 0;
+  std::size_t memory_bytes = 0;  // of addresses of a cell, not counting its buffers; 0: not bounded
   std::size_t counters = 0;  // of a check build: bytes of the last buffer, which no kernel has as an argument
 };
 
