@@ -2,6 +2,8 @@
 // What is told of a device, and the most that it was seen to do.
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,11 @@ struct Ceilings {
   // not measured, as on a GPU and in older records.
   std::vector<ColdRate> cold = {};
 };
+
+// Measured rates in a folder, by the device's whole name ("NVIDIA H200 0000:18:00.0 driver 13000"); none if
+// the file is missing or damaged. A folder that cannot be written costs the next start a measurement.
+std::optional<Ceilings> kept_ceilings(const std::filesystem::path& folder, const std::string& device);
+void keep_ceilings(const std::filesystem::path& folder, const std::string& device, const Ceilings&);
 
 struct DeviceInfo {
   std::string description;  // "AMD EPYC, 2 cores, AVX-512"

@@ -3,6 +3,7 @@
 // guardians, compilers, and the processes of kernels. None of it is a candidate's fault.
 //
 //   tests-crash --run_test=worker_kill -- 500      500 kills instead of 12
+// long: 160 s, evaluators/worker, evaluators/system
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <csignal>

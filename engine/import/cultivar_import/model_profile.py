@@ -12,7 +12,7 @@ import torch
 
 from . import model_functions, model_regions, model_times, observe
 from .model_source import WholeModel
-from .refusal import Refusal
+from .refusal import Refusal, brief
 
 LEAST_SHARE = 0.01  # of the model's time, for a region to be looked at
 COVERED = 0.8  # of what could be gained of a region, from which on its parts are taken instead
@@ -101,16 +101,22 @@ class Profile:
                 region.base = model_times.Times([s / slower for s in region.base.samples])
 
     def _measure_within(self, seconds=180.0):
-        """`saves` of the modules that become tasks, if a compiled model is the one to beat."""
+        """`saves` of the regions that become tasks, if a compiled model is the one to beat."""
         options, end = model_times.BASELINES[self.device][self.fastest], time.perf_counter() + seconds
         for region in self.chosen:
-            if options is not None and region.known is None and time.perf_counter() < end:
+            if options is not None and time.perf_counter() < end:
                 self.say(f"region {region.paths[0]} within the compiled model")
-                region.saves = model_times.without(self.model, region, options, self.whole.draw, self.device)
+                try:
+                    region.saves = model_times.without(self.model, region, options, self.whole.draw, self.device)
+                except Exception as error:
+                    self.say(f"region {region.paths[0]}: its time by itself counts, since it cannot be taken out: {brief(error, 160)}")
 
     def within(self, region):
         """Seconds of a pass that its calls cost within the model."""
-        return region.base.median if region.saves is None else min(region.base.median, max(0.0, region.saves.median))
+        if region.saves is None:
+            return region.base.median
+        saves = max(0.0, region.saves.median)
+        return saves if region.known else min(region.base.median, saves)
 
     def gain(self, region, base=None):
         """Seconds of a pass that are above what the machine needs at least."""

@@ -2,6 +2,7 @@
 """Times of a whole model: the user's baselines, its regions, and what the machine could do. On a GPU by events of the device."""
 
 import bisect
+import contextlib
 import copy
 import statistics
 import time
@@ -9,6 +10,7 @@ import time
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from .fast_package import MASK
 from .refusal import brief
 
 
@@ -181,48 +183,73 @@ def compiled_alone(region, options, device):
         torch._dynamo.reset()
 
 
-_given = []  # results by handle, and the library that keeps the operator
+_library, _given = [], []  # what keeps the operator, and what it returns
 
 
 def _for_nothing(results):
     """An operator that a compiler cannot look into, which returns these tensors."""
-    if not _given:
+    if not _library:
         library = torch.library.Library("cultivar_import", "FRAGMENT")
-        library.define("given(Tensor[] tensors, int handle) -> Tensor[]", tags=(torch.Tag.pt2_compliant_tag,))
+        library.define("given(Tensor[] tensors) -> Tensor[]", tags=(torch.Tag.pt2_compliant_tag,))
         for key in ("CPU", "CUDA"):
-            library.impl("given", lambda tensors, handle: list(_given[handle]), key)
-        torch.library.register_fake("cultivar_import::given", lambda tensors, handle: [torch.empty_like(t) for t in _given[handle]],
-                                    lib=library)
-        _given.append(library)
-    _given.append(results)
-    return torch.ops.cultivar_import.given.default, len(_given) - 1
+            library.impl("given", lambda tensors: list(_given), key)
+        torch.library.register_fake("cultivar_import::given", lambda tensors: [
+            torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device) for t in _given], lib=library)
+        _library.append(library)
+    _given[:] = results
+    return torch.ops.cultivar_import.given.default
+
+
+@contextlib.contextmanager
+def _costless(model, region):
+    """A copy of the model in which the calls of a region take no time, and a list: its element says whether they do, if the region is a
+    function. A mask costs nothing either then, since kernels do without it."""
+    operator = _for_nothing([t for t in torch.utils._pytree.tree_leaves(region.result) if isinstance(t, torch.Tensor)])
+    other, free, known = copy.deepcopy(model), [False], region.known
+
+    def given(arguments):
+        results = operator([t for t in arguments if isinstance(t, torch.Tensor)])
+        return results[0] if isinstance(region.result, torch.Tensor) else tuple(results)
+
+    if known is None:
+        for path in region.paths:
+            other.get_submodule(path).forward = lambda *args, **kwargs: given((*args, *kwargs.values()))
+        yield other, free
+        return
+    names, shapes = list(known.signature.parameters), {n: tuple(t.shape) for n, t in region.tensors().items()}
+
+    def door(*args, **kwargs):
+        if free[0]:
+            arguments = dict(zip(names, args))
+            arguments.update(kwargs)
+            if {n: tuple(t.shape) for n, t in arguments.items() if isinstance(t, torch.Tensor)} == shapes:
+                return given([t for n, t in arguments.items() if n != MASK])
+        return known.original(*args, **kwargs)
+
+    setattr(known.owner, known.name, door)
+    try:
+        yield other, free
+    finally:
+        setattr(known.owner, known.name, known.original)
 
 
 def without(model, region, options, draw, device, pairs=15):
-    """What the compiled model saves if the calls of a region take no time, in seconds of a pass: less than the region takes by itself
-    where it is fused with what is around it. None: it cannot be measured."""
+    """What the compiled model saves if the calls of a region take no time, in seconds of a pass: less than a module takes by itself where
+    it is fused with what is around it, more than a function where something is computed for it alone."""
+    torch._dynamo.reset()
     try:
-        other = copy.deepcopy(model)
-        operator, handle = _for_nothing([t for t in torch.utils._pytree.tree_leaves(region.result) if isinstance(t, torch.Tensor)])
-        single = isinstance(region.result, torch.Tensor)
-
-        def free(*args, **kwargs):
-            results = operator([t for t in (*args, *kwargs.values()) if isinstance(t, torch.Tensor)], handle)
-            return results[0] if single else tuple(results)
-
-        for path in region.paths:
-            other.get_submodule(path).forward = free
-        torch._dynamo.reset()
-        calls, saved = [compiled(m, options) for m in (model, other)], []
-        with torch.no_grad():
+        with _costless(model, region) as (other, free), torch.no_grad():
+            calls, saved = [compiled(m, options) for m in (model, other)], []
             for k in range(pairs + 3):
                 args, kwargs = draw(2000 + k)
-                spent = [once(lambda: call(*args, **kwargs), device) for call in (calls if k % 2 else calls[::-1])]
-                saved.append(spent[0] - spent[1] if k % 2 else spent[1] - spent[0])
+                spent = [0.0, 0.0]
+                for which in ((0, 1) if k % 2 else (1, 0)):
+                    free[0] = which == 1
+                    spent[which] = once(lambda: calls[which](*args, **kwargs), device)
+                saved.append(spent[0] - spent[1])
         return Times(saved[3:])
-    except Exception:
-        return None
     finally:
+        _given.clear()
         torch._dynamo.reset()
 
 

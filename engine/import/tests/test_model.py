@@ -7,6 +7,8 @@ import json
 import os
 import shutil
 import sys
+import time
+import types
 import unittest
 import xml.dom.minidom
 from pathlib import Path
@@ -121,6 +123,33 @@ class Profiles(Models):
         with torch.utils.flop_counter.FlopCounterMode(display=False, custom_mapping=model_times.ATTENTION) as counter:
             torch.ops.aten._scaled_dot_product_flash_attention(q, kv, kv)
         self.assertEqual(counter.get_total_flops(), 4 * 2 * 8 * 16 * 48 * 64)
+
+    def test_what_a_region_costs_in_the_compiled_model_is_measured_by_leaving_it_out(self):
+        slow = torch.library.custom_op("cultivar_test::slow", lambda x: (time.sleep(0.2), x * 2)[1], mutates_args=(),
+                                       schema="(Tensor x) -> Tensor")
+        slow.register_fake(torch.empty_like)
+        owner = types.SimpleNamespace(__name__="owner", twice=lambda x: slow(x))
+
+        class Part(torch.nn.Module):
+            def forward(self, x):
+                return owner.twice(x)
+
+        class Whole(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.part = Part()
+
+            def forward(self, x):
+                return self.part(x + 1) - 1
+
+        known = model_functions.Known("doubled", None, owner, "twice", lambda x: None)
+        for functions, kind in (([], "Part"), ([known], "twice")):
+            model = Whole().eval()
+            parts = model_regions.parts_of(model, (torch.ones(3, 4),), {}, functions)
+            region = next(r for r in model_regions.regions_of(parts) if r.kind == kind)
+            saved = model_times.without(model, region, {"backend": "aot_eager"}, lambda seed: ((torch.rand(3, 4),), {}), "cpu", pairs=3)
+            self.assertGreater(saved.median, 0.1)
+            self.assertIs(owner.twice, known.original)
 
     def test_equal_layers_are_one_region_and_other_settings_another(self):
         self.profile(TRANSFORMER, "build", "inputs", least=0.0)

@@ -4,17 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "evaluators/devices/cpu/session.hpp"
 #include "evaluators/languages/cpp/compiler.hpp"
-#include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
 
 namespace cultivar {
 namespace {
-
-using nlohmann::json;
 
 // Multiply-adds on registers in f32, and in bf16 if the processor supports it; the faster result is the
 // ceiling. Sixteen accumulators hide the latency of two units.
@@ -295,37 +291,12 @@ void raise_to(Ceilings& result, const Ceilings& known) {
 
 Ceilings cpu_ceilings(Device& device, const std::string& name, const std::filesystem::path& cache,
                       bool again) {
-  const auto path =
-      cache / fmt::format("ceilings-{}.json", sha256_hex(std::string(kernels_source) + name).substr(0, 16));
-  Ceilings known;
-  if (const auto text = read_file(path)) {
-    const json facts = json::parse(*text, nullptr, false);
-    try {
-      known.flops = facts.at("flops");
-      known.bytes_per_second = facts.at("bytes_per_second");
-      known.cached_bytes_per_second = facts.at("cached_bytes_per_second");
-      known.handshake_s = facts.at("handshake_s");
-      for (const json& rate : facts.value("cold", json::array()))
-        known.cold.push_back({rate.at("bytes"), rate.at("bytes_per_second")});
-      if (facts.at("machine") != name) known = {};
-    } catch (const json::exception&) {
-      known = {};  // the file is damaged: measure again
-    }
-    if (known.flops > 0 && !known.cold.empty() && !again) return known;
-  }
+  const std::string kept = name + " " + sha256_hex(kernels_source).substr(0, 16);
+  const std::optional<Ceilings> known = kept_ceilings(cache, kept);
+  if (known && !again) return *known;
   Ceilings result = Meter(device, cache).measure();
-  raise_to(result, known);
-  json cold = json::array();
-  for (const ColdRate& rate : result.cold)
-    cold.push_back({{"bytes", rate.bytes}, {"bytes_per_second", rate.bytes_per_second}});
-  const json facts = {{"machine", name},
-                      {"flops", result.flops},
-                      {"bytes_per_second", result.bytes_per_second},
-                      {"cached_bytes_per_second", result.cached_bytes_per_second},
-                      {"handshake_s", result.handshake_s},
-                      {"cold", cold}};
-  // If the cache cannot be written, the next start takes two seconds longer; nothing else is lost.
-  (void)write_atomically(path, facts.dump(1) + "\n");
+  if (known) raise_to(result, *known);
+  keep_ceilings(cache, kept, result);
   return result;
 }
 

@@ -51,8 +51,7 @@ tl::expected<OpenclCell, Fault> OpenclCell::start(const OpenclProgram& program, 
   OpenclProgram::Start start = program.start({"run", job.dump()}, folder, {binary});
   start.process.descriptors = {read_only.number() >= 0 ? read_only.number() : arena.inputs().descriptor(),
                                arena.others().descriptor(), there.number()};
-  if (memory_bytes > 0)
-    start.process.limits.emplace_back(RLIMIT_AS, arena.mapped_bytes() + memory_bytes);
+  if (memory_bytes > 0) start.process.limits.emplace_back(RLIMIT_AS, arena.mapped_bytes() + memory_bytes);
   auto child = start.spawn();
   if (!child) return failed(child.error().message);
   OpenclCell cell(std::move(*child), std::move(here));
@@ -75,9 +74,13 @@ tl::expected<OpenclCell::Answer, Fault> OpenclCell::ask(opencl::Request request,
   if (!reply) return tl::make_unexpected(reply.error());
   if (reply->kind == opencl::Reply::Kind::refused)
     return failed(fmt::format("OpenCL does not accept the launch: {}", reply->text));
+  if (reply->kind == opencl::Reply::Kind::failed)
+    return tl::make_unexpected(fault(Fault::Kind::crashed, fmt::format("the device ended the kernel: {}\n{}",
+                                                                       reply->text, remedy_after(SIGSEGV))));
   if (reply->kind == opencl::Reply::Kind::changed)
-    return tl::make_unexpected(
-        fault(Fault::Kind::input_changed, fmt::format("the kernel changed the buffer {}", reply->address)));
+    return tl::make_unexpected(fault(
+        Fault::Kind::input_changed,
+        fmt::format("the kernel changed {}", explain_ ? explain_(reply->address) : std::string("an input"))));
   if (reply->kind != opencl::Reply::Kind::done || reply->number != request.number)
     return tl::make_unexpected(
         fault(Fault::Kind::crashed, "the kernel wrote into its own process: its reply is odd"));

@@ -17,8 +17,6 @@ namespace {
 
 // Of binaries whose code the driver has compiled for some sizes of groups.
 constexpr std::size_t kMostFolders = 16;
-// Where nothing is measured: more than any device does, so that no run looks impossible.
-constexpr Ceilings kUnknown{1e16, 1e15, 1e15, 10e-6, {}};
 
 struct CompiledFor {
   std::string machine_code;
@@ -43,11 +41,27 @@ struct OpenclDevice::State {
   OpenclProgram program;
   Facts facts;
   std::unique_ptr<CpuDevice> processor;  // measures the ceilings that both targets have
+  std::optional<Ceilings> ceilings;      // of a card
   std::list<CompiledFor> folders;        // the latest first
 
   CpuDevice& host() {
     if (!processor) processor = std::make_unique<CpuDevice>(CpuDeviceOptions{options.cache / "cpu"});
     return *processor;
+  }
+  const Ceilings& card_ceilings(bool again) {
+    const std::string name = program.device().identity();
+    if (!ceilings) ceilings = kept_ceilings(options.cache, name);
+    if (ceilings && !again) return *ceilings;
+    Ceilings measured = program.measured_ceilings();
+    if (ceilings) {
+      measured.flops = std::max(measured.flops, ceilings->flops);
+      measured.bytes_per_second = std::max(measured.bytes_per_second, ceilings->bytes_per_second);
+      measured.cached_bytes_per_second =
+          std::max(measured.cached_bytes_per_second, ceilings->cached_bytes_per_second);
+      measured.handshake_s = std::min(measured.handshake_s, ceilings->handshake_s);
+    }
+    keep_ceilings(options.cache, name, measured);
+    return ceilings.emplace(std::move(measured));
   }
   const std::filesystem::path& folder_of(const Binary& binary) {
     const auto found = std::ranges::find(folders, binary.machine_code, &CompiledFor::machine_code);
@@ -92,10 +106,10 @@ DeviceInfo OpenclDevice::info() const {
 }
 
 const Ceilings& OpenclDevice::ceilings() {
-  return state_->program.device().processor ? state_->host().ceilings() : kUnknown;
+  return state_->program.device().processor ? state_->host().ceilings() : state_->card_ceilings(false);
 }
 const Ceilings& OpenclDevice::raise_ceilings() {
-  return state_->program.device().processor ? state_->host().raise_ceilings() : kUnknown;
+  return state_->program.device().processor ? state_->host().raise_ceilings() : state_->card_ceilings(true);
 }
 bool OpenclDevice::apart_from_host() const {
   return !state_->program.device().processor;

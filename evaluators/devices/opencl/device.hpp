@@ -14,7 +14,8 @@ struct OpenclDeviceOptions {
   std::filesystem::path program = {};  // cultivar-opencl; empty: beside the running program
   // Treats a processor as a device with memory of its own, whose buffers are copies: for tests of that path.
   bool copies = false;
-  std::size_t memory_bytes = std::size_t{16} << 30;  // of addresses of a processor's cell, not counting its buffers
+  std::size_t memory_bytes = std::size_t{16}
+                             << 30;  // of addresses of a processor's cell, not counting its buffers
 };
 
 // The facts of a device from what its driver reports, and those that stand in for one.
@@ -29,8 +30,8 @@ class OpenclDevice : public Device {
 
   const Facts& facts() const override;
   DeviceInfo info() const override;
-  // Of a processor: those of the target cpu on the same cores. Of other devices: what was seen of none, so
-  // that shares of a peak say nothing.
+  // Of a processor: those of the target cpu on the same cores. Of other devices: multiply-adds in f32 (f16,
+  // where it is faster) and copies, which cultivar-opencl measures once.
   const Ceilings& ceilings() override;
   const Ceilings& raise_ceilings() override;
   bool apart_from_host() const override;

@@ -112,9 +112,9 @@ struct OpenclCompiler::State {
     std::string options = fmt::format("{}{} -I {}", opencl_flags(), more, inside);
     for (const std::string& macro : macros) options += " -D " + macro;
     OpenclProgram::Start start = program.start({"compile", inside + "/variant.cl", inside, options}, place);
-    start.process.limits.insert(
-        start.process.limits.end(),
-        {{RLIMIT_AS, kMemoryBytes}, {RLIMIT_CPU, static_cast<std::size_t>(deadline_s) + 5}});
+    start.process.limits.emplace_back(RLIMIT_CPU, static_cast<std::size_t>(deadline_s) + 5);
+    // Drivers of cards reserve more addresses than they use memory: with a limit there would be no card.
+    if (program.device().processor) start.process.limits.emplace_back(RLIMIT_AS, kMemoryBytes);
     const std::uint64_t memory_kills = out_of_memory_kills();
     auto child = start.spawn();
     if (!child)

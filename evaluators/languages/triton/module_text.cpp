@@ -108,7 +108,10 @@ class Joiner {
       const bool of_head =
           code.starts_with(".version") || code.starts_with(".target") || code.starts_with(".address_size");
       if (of_head && !first) continue;
-      if (code.starts_with(".extern .shared") && !shared_.insert(std::string(code)).second) continue;
+      // What each module declares or defines in the same words, such as the strings of libdevice.
+      if ((code.starts_with(".extern .shared") || code.starts_with(".global")) &&
+          !declared_.insert(std::string(code)).second)
+        continue;
       if (code.starts_with(".file")) {
         ++files;
         text_ += with_file(line, ".file", files_) + "\n";
@@ -124,7 +127,7 @@ class Joiner {
 
  private:
   std::string text_;
-  std::set<std::string> shared_;
+  std::set<std::string> declared_;
   unsigned files_ = 0;
 };
 

@@ -281,24 +281,6 @@ BOOST_AUTO_TEST_CASE(ceilings_of_a_busy_machine_are_raised_and_never_lowered) {
   BOOST_TEST(later.ceilings().cold[1].bytes_per_second >= honest.bytes_per_second * 10);
 }
 
-BOOST_AUTO_TEST_CASE(a_file_without_the_rates_of_cold_data_is_completed) {
-  const auto folder = std::filesystem::path(CULTIVAR_BIN_DIR) / "../cache/tests/earlier";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  const double flops = device().ceilings().flops * 1e3;
-  for (const auto& entry : std::filesystem::directory_iterator(cache_folder))
-    if (entry.path().filename().string().starts_with("ceilings-")) {
-      std::ifstream in(entry.path());
-      auto facts = nlohmann::json::parse(in);
-      facts["flops"] = flops;
-      facts.erase("cold");
-      std::ofstream(folder / entry.path().filename()) << facts;
-    }
-  CpuDevice later({.cache = folder, .cell = std::filesystem::path(CULTIVAR_BIN_DIR) / "cultivar-cell"});
-  BOOST_TEST(!later.ceilings().cold.empty());
-  BOOST_TEST(later.ceilings().flops == flops);
-}
-
 // So that 0 times an uninitialised value is seen, whatever type a kernel reads it as.
 BOOST_AUTO_TEST_CASE(poison_may_be_not_a_number_in_every_type_and_is_found_again) {
   Plan plan;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// long: 100 s, evaluators/judge, evaluators/coverage, evaluators/check
+// always: numbers_in*, a_wrong_path*
 #include "evaluators/judge/coverage_draws.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -2,6 +2,8 @@
 // Kernels in Triton become machine code that needs no Triton, without a GPU; what may not run is refused,
 // with the line.
 // also without bubblewrap: two_kernels_become_one_module, what_*, a_source_*
+// long: 90 s, evaluators/languages/triton, evaluators/devices/cuda/code
+// always: the_example*, two_kernels*, what_a_source*, a_python_without*
 #include <boost/test/unit_test.hpp>
 
 #include <fmt/format.h>
@@ -169,16 +171,18 @@ BOOST_AUTO_TEST_CASE(two_kernels_become_one_module) {
       "true}\nlaunch:\n"
       "  - kernel: sums\n    grid: [R, 1, 1]\n    args: [x, total, ticket, C]\n"
       "  - kernel: shares\n    grid: [R, 1, 1]\n    num_warps: 8\n    args: [x, total, y, C]\n---\"\"\"\n"
-      "import triton\nimport triton.language as tl\n\nWIDTH = 1024\n\n"
+      "import triton\nimport triton.language as tl\nfrom triton.language.extra import libdevice\n\nWIDTH = "
+      "1024\n\n"
       "@triton.jit\ndef at(x, C, c):\n    return tl.load(x + tl.program_id(0) * C + c, mask=c < C, "
       "other=0.0)\n\n"
       "@triton.jit\ndef sums(x, total, ticket: \"*i32\", C, HOW: tl.constexpr):\n"
-      "    value = tl.sum(tl.exp(at(x, C, tl.arange(0, WIDTH))), 0)\n"
+      "    value = tl.sum(libdevice.exp(at(x, C, tl.arange(0, WIDTH))), 0)\n"
       "    if HOW == \"mean\":\n        value = value / C\n"
       "    tl.atomic_add(ticket, 1)\n    tl.store(total + tl.program_id(0), value)\n\n"
       "@triton.jit\ndef shares(x, total, y, C):\n    c = tl.arange(0, WIDTH)\n"
-      "    tl.store(y + tl.program_id(0) * C + c, at(x, C, c) / tl.load(total + tl.program_id(0)), mask=c < "
-      "C)\n";
+      "    tl.store(y + tl.program_id(0) * C + c, libdevice.exp(at(x, C, c)) / tl.load(total + "
+      "tl.program_id(0)), "
+      "mask=c < C)\n";
   const Variant variant = variant_of(source);
   const Binary binary = compiled(variant);
   const Cubin cubin = cubin_of(binary);

@@ -2,6 +2,8 @@
 // A reference in PyTorch computes what the same reference in C++ does, permits about the same errors, and
 // can neither harm nor stop the worker.
 // also without bubblewrap: a_file_that_harms_is_refused
+// long: 80 s, evaluators/references
+// always: rows_are*, a_process_that*, a_file_that_harms*
 #include "evaluators/references/python/python_reference.hpp"
 
 #include <unistd.h>

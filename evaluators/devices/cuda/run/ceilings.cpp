@@ -4,15 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-
-#include "evaluators/system/files.hpp"
-#include "evaluators/system/hash.hpp"
 
 namespace cultivar::cuda {
 namespace {
-
-using nlohmann::json;
 
 constexpr double kDeadlineSeconds = 20.0;
 constexpr std::size_t kCopyBytes = std::size_t{1} << 30;
@@ -79,53 +73,18 @@ class Meter {
   Gpu& gpu_;
 };
 
-}  // namespace
-
-namespace {
-
-struct Place {
-  std::string card;
-  std::filesystem::path file;
-};
-
-Place place_of(const Gpu& gpu, const std::filesystem::path& cache) {
+std::string name_of(const Gpu& gpu) {
   int version = 0;
   gpu.driver().must(gpu.driver().DriverGetVersion(&version), "reading the driver version");
-  const std::string card = fmt::format("{} {} driver {}", gpu.name(), gpu.bus_id(), version);
-  return {card, cache / fmt::format("ceilings-{}.json", sha256_hex(card).substr(0, 16))};
-}
-
-void keep(const Place& place, const Ceilings& ceilings) {
-  const json facts = {{"card", place.card},
-                      {"flops", ceilings.flops},
-                      {"bytes_per_second", ceilings.bytes_per_second},
-                      {"cached_bytes_per_second", ceilings.cached_bytes_per_second},
-                      {"handshake_s", ceilings.handshake_s}};
-  std::error_code ignored;
-  std::filesystem::create_directories(place.file.parent_path(), ignored);
-  // If the cache cannot be written, the next start takes one second longer; nothing else is lost.
-  (void)write_atomically(place.file, facts.dump(1) + "\n");
+  return fmt::format("{} {} driver {}", gpu.name(), gpu.bus_id(), version);
 }
 
 }  // namespace
 
 Ceilings ceilings_of(Gpu& gpu, const std::filesystem::path& cache) {
-  const Place place = place_of(gpu, cache);
-  Ceilings result;
-  if (const auto text = read_file(place.file)) {
-    const json known = json::parse(*text, nullptr, false);
-    try {
-      known.at("flops").get_to(result.flops);
-      known.at("bytes_per_second").get_to(result.bytes_per_second);
-      known.at("cached_bytes_per_second").get_to(result.cached_bytes_per_second);
-      known.at("handshake_s").get_to(result.handshake_s);
-      if (known.at("card") == place.card && result.bytes_per_second > 0) return result;
-    } catch (const json::exception&) {
-      // The file is damaged: measure again.
-    }
-  }
-  result = Meter(gpu).measure();
-  keep(place, result);
+  if (const auto known = kept_ceilings(cache, name_of(gpu))) return *known;
+  Ceilings result = Meter(gpu).measure();
+  keep_ceilings(cache, name_of(gpu), result);
   return result;
 }
 
@@ -135,7 +94,7 @@ Ceilings raised_ceilings(Gpu& gpu, const std::filesystem::path& cache, Ceilings 
   known.bytes_per_second = std::max(known.bytes_per_second, again.bytes_per_second);
   known.cached_bytes_per_second = std::max(known.cached_bytes_per_second, again.cached_bytes_per_second);
   known.handshake_s = std::min(known.handshake_s, again.handshake_s);
-  keep(place_of(gpu, cache), known);
+  keep_ceilings(cache, name_of(gpu), known);
   return known;
 }
 

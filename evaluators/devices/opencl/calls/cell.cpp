@@ -68,6 +68,11 @@ void map_region(const json& region) {
     throw std::runtime_error(fmt::format("a buffer cannot be mapped: {}", std::strerror(errno)));
 }
 
+// The device ended a kernel that it had accepted.
+struct KernelFailed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 class Cell {
  public:
   explicit Cell(const json& job) : opened_(open_first()) {
@@ -95,7 +100,7 @@ class Cell {
       if (counters_ > 0) std::memset(place_of_counters(), 0, counters_);
       reply.seconds = run();
       if (copies_)
-        if (const std::optional<std::size_t> changed = copies_->fetch()) {
+        if (const std::optional<std::uint64_t> changed = copies_->fetch()) {
           reply.kind = Reply::Kind::changed;
           reply.address = *changed;
         }
@@ -173,14 +178,15 @@ class Cell {
       check(clEnqueueNDRangeKernel(opened_.queue, launch.kernel, 3, nullptr, launch.global, launch.local, 0,
                                    nullptr, next()),
             "clEnqueueNDRangeKernel");
-    check(clFinish(opened_.queue), "clFinish");
+    if (const cl_int code = clFinish(opened_.queue); code != CL_SUCCESS)
+      throw KernelFailed(name_of_error(code));
     cl_ulong first = ~cl_ulong{0}, last = 0;
     for (const cl_event event : events) {
       cl_int status = 0;
       cl_ulong begin = 0, end = 0;
       check(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr),
             "clGetEventInfo");
-      if (status < 0) throw CallFailed("a kernel", status);
+      if (status < 0) throw KernelFailed(name_of_error(status));
       check(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, nullptr),
             "clGetEventProfilingInfo");
       check(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr),
@@ -220,6 +226,8 @@ int serve_cell(int argc, char** argv) {
     Reply reply;
     try {
       reply = cell->answer(request);
+    } catch (const KernelFailed& error) {
+      reply = with_text(Reply::Kind::failed, request.number, error.what());
     } catch (const std::exception& error) {
       reply = with_text(Reply::Kind::refused, request.number, error.what());
     }

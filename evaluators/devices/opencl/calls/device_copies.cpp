@@ -53,16 +53,18 @@ void DeviceCopies::flush_caches() {
         "clEnqueueFillBuffer");
 }
 
-std::optional<std::size_t> DeviceCopies::fetch() {
+std::optional<std::uint64_t> DeviceCopies::fetch() {
   std::vector<std::byte> copy;
-  std::optional<std::size_t> changed;
+  std::optional<std::uint64_t> changed;
   for (std::size_t i = 0; i < regions_.size(); ++i) {
     const Mapped& mapped = regions_[i];
     if (mapped.input) copy.resize(mapped.bytes);
     check(clEnqueueReadBuffer(opened_.queue, whole_[i], CL_TRUE, paddings_[i], mapped.bytes,
                               mapped.input ? copy.data() : mapped.begin, 0, nullptr, nullptr),
           "clEnqueueReadBuffer");
-    if (mapped.input && !changed && std::memcmp(copy.data(), mapped.begin, mapped.bytes) != 0) changed = i;
+    if (!mapped.input || changed) continue;
+    const auto found = std::mismatch(copy.begin(), copy.end(), mapped.begin);
+    if (found.first != copy.end()) changed = reinterpret_cast<std::uint64_t>(found.second);
   }
   return changed;
 }

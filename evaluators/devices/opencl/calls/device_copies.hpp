@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -25,8 +26,8 @@ class DeviceCopies {
   // A buffer with the region's contents; the result is the part of it that holds `data`. Also evicts what the
   // device's caches hold, once for each run.
   cl_mem place(std::size_t region, const std::byte* data, std::size_t bytes);
-  // Copies back what kernels may write. The number of the first input whose copy has changed.
-  std::optional<std::size_t> fetch();
+  // Copies back what kernels may write. Where in its region the first input differs whose copy has changed.
+  std::optional<std::uint64_t> fetch();
 
  private:
   void flush_caches();

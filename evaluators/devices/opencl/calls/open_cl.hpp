@@ -54,6 +54,7 @@ Opened open_first();  // throws NoDevice
 
 // The modes of the program. Each returns its exit code.
 int list_devices();
+int measure_ceilings();
 int build_program(int argc, char** argv);
 int serve_cell(int argc, char** argv);
 int simulate(int argc, char** argv);

@@ -37,13 +37,14 @@ struct Reply {
     ready,     // after the start: kernels are loaded
     done,      // a request was answered
     refused,   // OpenCL does not accept a launch: `text`
+    failed,    // the device ended a kernel: `text`
     changed,   // an input differs after the run; only where the device has memory of its own
     unusable,  // the start failed: `text`
     signal     // the process is about to end by the signal `number`
   } kind = Kind::ready;
   std::uint32_t number = 0;
   double seconds = 0.0;       // of run: from the start of the first command to the end of the last one
-  std::uint64_t address = 0;  // of signal; of changed: the buffer
+  std::uint64_t address = 0;  // of signal and of changed: in the memory that both map
   char text[1000] = {};
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kListSeconds = 60.0;
+constexpr double kReplySeconds = 60.0;
 constexpr const char* kInside = "/cultivar-opencl";
 constexpr const char* kFolderInside = "/work";
 // What drivers read besides /usr: which drivers there are, and what the machine consists of.
@@ -44,6 +44,26 @@ std::vector<std::string> environment(const std::string& folder) {
           "POCL_CACHE_DIR=" + folder, fmt::format("POCL_MAX_PTHREAD_COUNT={}", usable_cores().size())};
 }
 
+// What the program prints in a mode that needs nothing else.
+nlohmann::json reply_to(const OpenclProgram& program, const std::string& mode) {
+  const ScratchFolder scratch;
+  OpenclProgram::Start start = program.start({mode}, scratch.path());
+  start.process.pipe_output = false;
+  auto child = start.spawn();
+  if (!child) throw MissingError("cannot start cultivar-opencl: " + child.error().message);
+  if (!child->wait_or_kill(deadline_in(kReplySeconds)))
+    throw MissingError(
+        fmt::format("the OpenCL drivers of this machine do not answer within {:g} s", kReplySeconds));
+  const std::string said = child->captured();
+  // Drivers may print warnings before it.
+  const std::size_t line = said.find_last_of('\n', said.find_last_not_of('\n'));
+  nlohmann::json reply =
+      nlohmann::json::parse(line == said.npos ? said : said.substr(line + 1), nullptr, false);
+  if (!child->poll()->success() || reply.is_discarded())
+    throw MissingError(fmt::format("cultivar-opencl {}: {}", child->poll()->describe(), said));
+  return reply;
+}
+
 }  // namespace
 
 OpenclProgram::OpenclProgram(fs::path program) : program_(std::move(program)) {
@@ -54,20 +74,7 @@ OpenclProgram::OpenclProgram(fs::path program) : program_(std::move(program)) {
         "{} is missing: this build has no OpenCL. Install opencl-headers and ocl-icd-opencl-dev (and "
         "pocl-opencl-icd, for a processor), and build again",
         program_.string()));
-  const ScratchFolder scratch;
-  Start listing = start({"list"}, scratch.path());
-  listing.process.pipe_output = false;
-  auto child = listing.spawn();
-  if (!child) throw MissingError("cannot start cultivar-opencl: " + child.error().message);
-  if (!child->wait_or_kill(deadline_in(kListSeconds)))
-    throw MissingError(
-        fmt::format("the OpenCL drivers of this machine do not answer within {:g} s", kListSeconds));
-  const std::string said = child->captured();
-  // Drivers may print warnings before it.
-  const std::size_t begin = said.rfind("\n[") == said.npos ? 0 : said.rfind("\n[") + 1;
-  const nlohmann::json list = nlohmann::json::parse(said.substr(begin), nullptr, false);
-  if (!child->poll()->success() || !list.is_array())
-    throw MissingError(fmt::format("cultivar-opencl {}: {}", child->poll()->describe(), said));
+  const nlohmann::json list = reply_to(*this, "list");
   if (list.empty())
     throw MissingError(
         "OpenCL has no device here: apt-get install pocl-opencl-icd for this machine's processor, or the "
@@ -89,6 +96,16 @@ OpenclProgram::OpenclProgram(fs::path program) : program_(std::move(program)) {
   if (device_.processor)
     device_.compute_units = std::min(device_.compute_units, static_cast<double>(usable_cores().size()));
   device_.others = static_cast<int>(list.size()) - 1;
+}
+
+Ceilings OpenclProgram::measured_ceilings() const {
+  const nlohmann::json rates = reply_to(*this, "ceilings");
+  Ceilings measured;
+  rates.at("flops").get_to(measured.flops);
+  rates.at("bytes_per_second").get_to(measured.bytes_per_second);
+  rates.at("cached_bytes_per_second").get_to(measured.cached_bytes_per_second);
+  rates.at("handshake_s").get_to(measured.handshake_s);
+  return measured;
 }
 
 std::optional<FileAccessRules> OpenclProgram::walls_around(const fs::path& folder,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/devices/ceilings.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/sandbox.hpp"
 
@@ -31,6 +32,8 @@ class OpenclProgram {  // thread-safe
   // Started once. Throws MissingError if OpenCL has no device.
   const OpenclDeviceWords& device() const { return device_; }
   const Sandbox& sandbox() const { return sandbox_; }
+  // Peak rates of the device, measured now. Throws MissingError.
+  Ceilings measured_ceilings() const;
 
   // One start of the program: mode and arguments. `folder` is all that it may write to (no file of more than
   // `most_output_bytes`), and its working folder. The files in `readable` are seen under their own names.
