@@ -11,8 +11,8 @@ from xml.sax.saxutils import escape
 import torch
 
 from . import model_functions, model_regions, model_times, observe
-from .model_source import WholeModel
-from .refusal import Refusal
+from .model_source import INPUTS, WholeModel
+from .refusal import Refusal, brief
 
 LEAST_SHARE = 0.01  # of the model's time, for a region to be looked at
 COVERED = 0.8  # of what could be gained of a region, from which on its parts are taken instead
@@ -69,8 +69,12 @@ class Profile:
         return model_functions.watched(self.model, self.functions, enter, lambda path, *_: leave(path))
 
     def deterministic(self, model, args, kwargs):
-        with torch.no_grad():
-            one, two = (torch.utils._pytree.tree_leaves(model(*args, **kwargs)) for _ in range(2))
+        try:
+            with torch.no_grad():
+                one, two = (torch.utils._pytree.tree_leaves(model(*args, **kwargs)) for _ in range(2))
+        except Exception as error:
+            raise Refusal(f"The model raises with what {self.whole.inputs_name} draws: {brief(error)}.",
+                          "Check the inputs: their sizes, dtypes and names. " + INPUTS) from None
         tensors = [t for t in one if isinstance(t, torch.Tensor)]
         if not any(t.dtype.is_floating_point for t in tensors):
             raise Refusal("The model returns no floating-point tensor.", "Let it return what it computes, such as logits.")

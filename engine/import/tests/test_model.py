@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of campaigns: profile of a whole model, its regions, and the package that puts kernels back (needs PyTorch 2)."""
 
+import copy
 import importlib
 import importlib.util
 import json
 import os
+import pickle
 import shutil
 import sys
 import unittest
@@ -214,6 +216,7 @@ class Profiles(Models):
         refuses("\n    def build():\n        return 3\n    def inputs():\n        return torch.ones(2)\n", "build", "inputs", "returns a int")
         refuses(TRANSFORMER, "build", "nothing_such", "defines no function nothing_such")
         refuses(TRANSFORMER + "\n    def none():\n        return [3]\n", "build", "none", "returns no tensor")
+        refuses(TRANSFORMER + "\n    def floats():\n        return torch.ones(2, 3)\n", "build", "floats", "The model raises with what floats draws")
         refuses("\n    class Noisy(nn.Module):\n        def forward(self, x):\n            return x + torch.randn_like(x)\n"
                 "    def inputs():\n        return torch.ones(8)\n", "Noisy", "inputs", "different results")
 
@@ -382,6 +385,51 @@ class Packages(Models):
         with torch.no_grad():  # other sizes: the original, in another graph
             torch.testing.assert_close(compiled(self.tokens[:2]), self.right[:2])
         self.assertEqual(self.ways()["kernel"], 3)
+
+    def test_copies_and_pickles_of_the_model_are_originals_with_parameters_of_their_own(self):
+        self.model.blocks[1].mlp.forward = self.model.blocks[1].mlp.forward  # a forward of its own, bound to the module
+        plain = copy.deepcopy(self.model)
+        self.fast.enable(self.model)
+        self.run_model()
+        for made in (copy.deepcopy(self.model), copy.deepcopy(copy.deepcopy(self.model)), pickle.loads(pickle.dumps(self.model))):
+            for model in (made, plain):
+                with torch.no_grad():
+                    for block in model.blocks:
+                        block.mlp.down.weight.fill_(0.5)
+            with torch.no_grad():
+                self.assertTrue(torch.equal(made(self.tokens), plain(self.tokens)))
+        self.assertEqual(self.ways(), {"compared with the kernel": 3})
+        self.fast.disable()
+        self.assertEqual(self.fast.enable(made), 3)
+
+    def test_calls_of_two_models_are_counted_together(self):
+        other = copy.deepcopy(self.model)
+        self.fast.enable(self.model)
+        self.assertEqual(self.fast.enable(other), 6)
+        with torch.no_grad():
+            for model in (self.model, other, other):
+                torch.testing.assert_close(model(self.tokens), self.right)
+        self.assertEqual(self.ways(), {"compared with the kernel": 6, "kernel": 3})
+
+    def test_a_module_whose_parts_were_altered_is_not_what_was_measured(self):
+        self.fast.enable(self.model)
+        self.run_model()
+        up, seen = self.model.blocks[0].mlp.up, []
+        hook = up.register_forward_hook(lambda *_: seen.append(1))
+        self.run_model()
+        hook.remove()
+        self.model.blocks[1].mlp.up.train()
+        self.model.blocks[2].mlp.up = torch.nn.Linear(64, 128)
+        self.run_model()
+        compiled = torch.compile(self.model, backend="aot_eager", fullgraph=True)
+        torch.testing.assert_close(self.run_model(), self.compiled_result(compiled))
+        self.assertEqual(len(seen), 1)
+        self.fast.disable()
+        torch.testing.assert_close(self.run_model(), self.compiled_result(compiled))
+
+    def compiled_result(self, compiled):
+        with torch.no_grad():
+            return compiled(self.tokens)
 
     def test_another_module_at_the_same_place_is_left(self):
         self.model.blocks[1].mlp.up = torch.nn.Linear(64, 96)
