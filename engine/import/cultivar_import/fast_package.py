@@ -284,7 +284,7 @@ class _Swap:
 
     def fits(self, args, kwargs):
         """The tensors of a call in order, and why it is for the original ("": it is not). Computes nothing, so that a graph can hold it."""
-        why = self.altered()
+        why = "autocast" if torch.is_autocast_enabled(self.region["device"]) else self.altered()
         if why:
             return None, why
         if len(args) > len(self.names):

@@ -327,12 +327,15 @@ class Packages(Models):
             mlp(torch.randn(4, 64, 32).transpose(1, 2), 0.5)
             mlp.train()(x, 0.5)
             mlp.eval()
+            with torch.autocast("cpu", torch.bfloat16):
+                self.assertEqual(mlp(x, 0.5).dtype, torch.bfloat16)
         mlp(x.clone().requires_grad_(), 0.5).sum().backward()
         displaced = torch.zeros(x.numel() + 1)[1:].view(x.shape).copy_(x)
         with torch.no_grad():
             torch.testing.assert_close(mlp(displaced, 0.5), mlp(x, 0.5))
         self.assertEqual(self.ways(), {"compared with the kernel": 1, "other sizes": 3, "other arguments": 1, "another layout": 1,
-                                       "training mode": 1, "a gradient is needed": 1, "another alignment": 1, "kernel": 1})
+                                       "training mode": 1, "autocast": 1, "a gradient is needed": 1, "another alignment": 1,
+                                       "kernel": 1})
 
     def test_a_kernel_that_fails_is_not_called_again_and_the_result_is_the_originals(self):
         for mode, words in (("raises", "the kernel's own words"), ("wrong", "differs from the original"), ("nan", "NaN or infinity"),
