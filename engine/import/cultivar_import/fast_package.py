@@ -26,7 +26,9 @@ import importlib.util
 import inspect
 import json
 import pathlib
+import platform
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -37,6 +39,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PLAIN = (int, float, bool, str, type(None), torch.dtype)
 # Of the root mean square of the original's result: a kernel that differs by more in its first call is wrong.
 FAR = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 4e-2}
+ABSENT = "the model has no such module: enable() is for the whole model as it was imported"
 EACH = 16  # on a GPU: of so many calls of a kernel the result of one is looked at
 _swaps, _left, _doors, _library = [], {}, {}, []
 
@@ -70,6 +73,7 @@ def build(say=print):
         folder, library = HERE / "kernels" / region["name"], _library_of(region["name"])
         if library and not (folder / "build" / ("lib%s.so" % library)).exists():
             say("building " + region["name"])
+            shutil.rmtree(folder / "build", ignore_errors=True)  # of another folder, or what an earlier attempt left
             for command in (["cmake", "-S", str(folder), "-B", str(folder / "build")],
                             ["cmake", "--build", str(folder / "build"), "--target", library]):
                 try:
@@ -121,7 +125,7 @@ def enable(model, watch=True, only=None):
                 if function not in _swaps:
                     _swaps.append(function)
             elif module is None or type(module).__name__ != region["class"] or traits(module) != region["traits"]:
-                _left[path] = "the model has no such module" if module is None else "it is another module than the one that was measured"
+                _left[path] = ABSENT if module is None else "it is another module than the one that was measured"
             elif not any(swap.module is module for swap in _swaps):
                 _left.pop(path, None)
                 _swaps.append(_Module(region, path, module, watch))
@@ -188,14 +192,25 @@ def _replaced(region):
     return next(each for each in task.replaces() if (each[0].__name__ + "." + each[1]) == region["function_of"])
 
 
+def _machine(device):
+    """What a library that came through a call may need of the machine: it was built for this one's processor, card and PyTorch."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    features = next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+    card = torch.cuda.get_device_name() if device == "cuda" else ""
+    return hashlib.sha256(repr((platform.machine(), features, card, torch.__version__)).encode()).hexdigest()[:16]
+
+
 def _trial(region, seconds=120.0):
-    """Why the kernel does not come through a call in a process of its own; empty: it does. Asked once for each build."""
+    """Why the kernel does not come through a call in a process of its own; empty: it does. Asked once for each build and machine."""
     if not _library_of(region["name"]):
         return ""
     library = HERE / "kernels" / region["name"] / "build" / ("lib%s.so" % _library_of(region["name"]))
     if not library.exists():
         return "its kernel is not built: build() says why"
-    stamp = "%s %d" % (library.name, library.stat().st_mtime_ns)
+    stamp = "%s %d %s" % (library.name, library.stat().st_mtime_ns, _machine(region["device"]))
     kept = library.parent / "tried.json"
     try:
         before = json.loads(kept.read_text())
@@ -475,7 +490,7 @@ class _Function(_Swap):
             return
         for place in dict.fromkeys(p.rpartition(".")[0] for p in self.region["paths"]):
             if place not in modules:
-                _left[place] = "the model has no such module"
+                _left[place] = ABSENT
             elif not any(caller.module is modules[place] for caller in self.callers):
                 self._wrap(modules[place])
 

@@ -90,7 +90,7 @@ class Profile:
             region.base = model_times.Times([s * self.saved for s in region.times.samples])
             if region.why_not or region.base.median < LEAST_SHARE * self.total.median:
                 continue
-            self.say(f"region {region.paths[0]} ({region.kind}, {region.calls} calls)")
+            self.say(f"region {region.paths[0]} ({region.kind}, {region.calls} call{'s' if region.calls > 1 else ''})")
             new = region.known is None and self.known  # would be a new task, and there shall be none: only its floor is shown
             if not new and not model_regions.understood(region, self.device):
                 continue
@@ -228,7 +228,7 @@ class Profile:
         whole = self.total.median
         left = whole - sum(self.gain(r) for r in self.chosen if not any(model_regions.within(r, o) for o in self.chosen))
         lines.append(f"If every kernel reached its floor, which none does, the model would be {whole / max(left, 0.01 * whole):.2f} x as fast; "
-                     f"{len(self.chosen)} region{'s' if len(self.chosen) > 1 else ''} can become tasks.")
+                     f"{len(self.chosen)} region{'s are' if len(self.chosen) > 1 else ' is'} to become tasks.")
         return "\n".join(lines)
 
     def page(self):

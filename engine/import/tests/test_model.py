@@ -10,6 +10,7 @@ import pickle
 import shutil
 import sys
 import unittest
+import unittest.mock
 import xml.dom.minidom
 from pathlib import Path
 
@@ -365,6 +366,33 @@ class Packages(Models):
         os.unlink(os.path.join(folder, "build/libmlp_0.so"))
         self.assertEqual(self.fast.enable(self.model), 0)
         self.assertIn("its kernel is not built", self.fast.report())
+
+    def test_a_kernel_is_tried_and_built_anew_where_the_package_is_now(self):
+        folder = os.path.join(self.folder, self.name, "kernels", "mlp")
+        os.makedirs(os.path.join(folder, "build"))
+
+        def write(name, text):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+
+        named = '\ndef _library_file(name):\n    pass\n\n_library_file("libmlp_0.so")\n'
+        write("pytorch/cultivar_mlp.py", DOOR + named)
+        write("build/libmlp_0.so", "")
+        self.assertEqual(self.fast.enable(self.model), 3)
+        self.fast.disable()
+        write("pytorch/cultivar_mlp.py", DOOR.replace('    if mode == "raises":', '    import os; os.kill(os.getpid(), 4)\n    if mode == "raises":') + named)
+        self.assertEqual(self.fast.enable(self.model), 3)  # once is enough here
+        self.fast.disable()
+        self.fast._machine = lambda device: "another processor"
+        self.assertEqual(self.fast.enable(self.model), 0)
+        self.assertIn("ended with -4", self.fast.report())
+        os.unlink(os.path.join(folder, "build/libmlp_0.so"))
+        write("build/CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL=/where/it/was")
+        said = []
+        with unittest.mock.patch.dict(os.environ, {"PATH": self.folder}):
+            self.fast.build(said.append)
+        self.assertIn("install CMake", said[-1])
+        self.assertFalse(os.path.exists(os.path.join(folder, "build")))
 
     def test_nan_for_rare_values_is_noticed_in_later_calls(self):
         self.door("rare")
