@@ -38,7 +38,8 @@ def made(whole, expression):
     """The model as the campaign measured it."""
     torch.manual_seed(0)
     model = getattr(whole, expression.split(".")[1].split("(")[0])
-    return (model() if expression.endswith("()") else copy.deepcopy(model)).eval().requires_grad_(False)
+    built = model() if expression.endswith("()") else copy.deepcopy(model)
+    return getattr(built, "_orig_mod", built).eval().requires_grad_(False)  # what torch.compile was given
 
 
 def drawn(function, seed):

@@ -230,6 +230,12 @@ class Profiles(Models):
             self.assertFalse(model_profile.same_but_for_rounding(x, (x * (1 + other * noise)).to(dtype)))
             self.assertFalse(model_profile.same_but_for_rounding(x, torch.where(noise > 2, float("nan"), x)))
 
+    def test_of_a_model_that_the_file_compiles_the_parts_have_their_own_names(self):
+        text = TRANSFORMER + "\n    def compiled():\n        return torch.compile(build())\n"
+        whole = WholeModel(f"{self.write(text)}:compiled", "inputs")
+        for model in (whole.build(), fast_verify.made(whole.source.module, "whole_model.compiled()")):
+            self.assertIn("blocks.0.mlp", dict(model.named_modules()))
+
     def test_inputs_may_come_from_another_file_and_are_drawn_anew(self):
         other = self.write("def draw():\n    return torch.randint(0, 50, (2, 8))\n", "other.py")
         whole = WholeModel(f"{self.write(TRANSFORMER)}:build", f"{other}:draw")
