@@ -38,6 +38,7 @@ class Profile:
         whole = self.whole
         model = self.model = whole.build()
         args, kwargs = whole.draw(1)
+        self._sizes_stay((args, kwargs))
         self.deterministic(model, args, kwargs)
         self.baselines, calls = model_times.baselines(model, whole.draw, self.say, self.device, self.left_out)
         ran = {name: t for name, t in self.baselines.items() if isinstance(t, model_times.Times)}
@@ -64,6 +65,15 @@ class Profile:
         self._measure_within()
         self._write()
         return self
+
+    def _sizes_stay(self, first):
+        """The baselines are timed with new inputs for each pass, the regions with the first: both must be of one size."""
+        sizes = lambda given: [f"{str(t.dtype)[6:]} {list(t.shape)}" for t in torch.utils._pytree.tree_leaves(given) if isinstance(t, torch.Tensor)]
+        for seed in range(2, 6):
+            other = self.whole.draw(seed)
+            if sizes(other) != sizes(first):
+                raise Refusal(f"{self.whole.inputs_name} draws other sizes or dtypes in another call: {', '.join(sizes(first))}, and then "
+                              f"{', '.join(sizes(other))}.", "Kernels are for the sizes that are measured: let it draw those that matter most.")
 
     def _watched(self, enter, leave):
         return model_functions.watched(self.model, self.functions, enter, lambda path, *_: leave(path))

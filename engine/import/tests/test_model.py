@@ -218,6 +218,8 @@ class Profiles(Models):
         refuses(TRANSFORMER, "build", "nothing_such", "defines no function nothing_such")
         refuses(TRANSFORMER + "\n    def none():\n        return [3]\n", "build", "none", "returns no tensor")
         refuses(TRANSFORMER + "\n    def floats():\n        return torch.ones(2, 3)\n", "build", "floats", "The model raises with what floats draws")
+        refuses(TRANSFORMER + "\n    sizes = iter(range(2, 99))\n    def varies():\n        return torch.zeros(next(sizes), 8, dtype=torch.long)\n",
+                "build", "varies", "other sizes or dtypes in another call: int64 [2, 8], and then int64 [3, 8]")
         refuses("\n    class Noisy(nn.Module):\n        def forward(self, x):\n            return x + torch.randn_like(x)\n"
                 "    def inputs():\n        return torch.ones(8)\n", "Noisy", "inputs", "different results")
 
