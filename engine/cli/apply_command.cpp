@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
@@ -11,6 +13,7 @@
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/suite_session.hpp"
 #include "engine/export/bundle.hpp"
+#include "engine/export/pytorch_parts.hpp"
 #include "engine/suite/suite_ranking.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/json_text.hpp"
@@ -48,6 +51,13 @@ json choice(const RankedTask& region, const RegionTime& times, const fs::path& r
   return made;
 }
 
+// Whether programs can import a package of this name.
+bool can_be_imported(const std::string& name) {
+  const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  return !name.empty() && std::ranges::all_of(name, fits) &&
+         std::isdigit(static_cast<unsigned char>(name[0])) == 0 && python_name(name) == name;
+}
+
 }  // namespace
 
 int apply_command(const Arguments& arguments) {
@@ -72,7 +82,14 @@ int apply_command(const Arguments& arguments) {
   if (const auto code = options.parse(arguments)) return *code;
   if (out.empty()) throw InputError("name the folder of the package with --out FOLDER");
 
-  const fs::path package = fs::absolute(out).lexically_normal(), campaign = fs::absolute(folder);
+  fs::path package = fs::absolute(out).lexically_normal();
+  if (package.filename().empty()) package = package.parent_path();
+  const fs::path campaign = fs::absolute(folder);
+  if (!can_be_imported(package.filename().string()))
+    throw InputError(
+        fmt::format("--out {}: programs import the package by the name of its folder: use letters, "
+                    "digits and _",
+                    out));
   std::error_code none;
   if (fs::exists(package, none) && !fs::is_empty(package, none))
     throw InputError(fmt::format("{} exists and is not empty (name a new folder with --out)", out));

@@ -222,7 +222,7 @@ int import_model(const ModelImport& model) {
       ++tasks;
       if (!region.contains("match")) regions[name] = {{"inputs", made.told.at("inputs")}};
     } else if (!model.as_json) {
-      notify("  none: {}\n", plain_line(made.refused, 300));
+      notify("  it becomes no task: {}\n", plain_line(made.refused, 300));
     }
     imported.emplace(name, std::move(made));
   }
@@ -240,6 +240,9 @@ int import_model(const ModelImport& model) {
   const std::string typed = as_typed(model.folder);
   output.line(fmt::format("{}\n\n{}", told.value("report", ""), table.text()));
   output.line(fmt::format("The same with a picture: {0}/profile.md, {0}/profile.svg", typed));
+  for (const auto& [name, made] : imported)
+    if (!made.refused.empty())
+      output.line(fmt::format("{} becomes no task: {}", name, plain_line(made.refused, 300)));
   if (tasks == 0) {
     output.line(told.at("regions").empty()
                     ? "There is nothing to optimise."

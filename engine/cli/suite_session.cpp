@@ -144,7 +144,9 @@ class SuiteSession {
         over;  // finished, failed or waiting in this call: a region that fails is left as it was
     while (!ended_.interrupted) {
       if (const std::string limit = reached_limit(suite, folder_); !limit.empty()) {
-        notify("\nThe budget of the campaign is used: {}\n", limit);
+        notify(
+            "\nThe budget of the campaign is used: {}. To search on, raise `budget` in its campaign.yaml\n",
+            limit);
         break;
       }
       std::vector<RankedTask> ranking;
@@ -392,6 +394,9 @@ int suite_session(const SuiteCall& call) {
                               ? ""
                               : fmt::format(" Each search is a run: {} show {} best", called_as(),
                                             as_typed(folder / found_one->name))));
+  if (!suite.ranking.empty() && found_one != rows.end())
+    output.line(fmt::format("\n  {} apply {} --out fast  puts kernels into the model, and proves it",
+                            called_as(), shell_word(as_typed(found.parent_path()))));
   if (!ended.waiting.empty())
     notify(
         "{} search{} for answers in mailboxes (requests lie in the folders of the runs): answer, and give "

@@ -143,6 +143,7 @@ struct Desk {
     for (const auto& task : table["tasks"])
       has_best = has_best || (task["name"] == "gate" && task["best"].is_object());
     BOOST_TEST_REQUIRE(has_best, table.dump(1));
+    BOOST_TEST(contains(run({"apply", "camp", "--out", "my-fast"}).err, "use letters, digits and _"));
     // The same table again, without a search.
     const auto again = run({"optimise", "camp", "--table", "--json"});
     BOOST_TEST(facts(again)["ranking"] == table["ranking"]);

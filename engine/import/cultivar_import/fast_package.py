@@ -6,11 +6,12 @@
     print(fast.report())              # which way calls went, and why
     fast.disable()                    # the model is what it was
 
-A replaced module keeps its class, parameters and hooks; only its forward is another. A function of PyTorch, such as
+A replaced module keeps its class, parameters and hooks; only its forward is another, and a copy or a pickle of it is an original. A function of PyTorch, such as
 scaled_dot_product_attention, is replaced while the model's modules that call it run; a model of Hugging Face's transformers gets its
 attention by that library's own registration. A call goes to the kernel if the module is in
 evaluation mode, no gradient is needed, and its tensors have the sizes, dtypes, device and layout with which the model was measured;
-otherwise to the original. enable() calls each kernel once in a process of its own: one that crashes or does not end is not used. The
+otherwise to the original, also if a part of the module was replaced or has a hook. A setting that is altered later, such as an eps, is
+not noticed: disable() and enable() again. enable() calls each kernel once in a process of its own: one that crashes or does not end is not used. The
 first call of each module computes both ways and compares them; a kernel that raises, or gives NaN or infinity where the original gives
 numbers, is not called for these sizes again, and the original's result is returned. On a GPU one later result in 16 is looked at,
 without waiting for it: after NaN in it the kernel is not called again, and the report says so. No tensor is copied for a kernel, and no
@@ -25,9 +26,12 @@ import importlib.util
 import inspect
 import json
 import pathlib
+import platform
 import re
+import shutil
 import subprocess
 import sys
+import types
 
 import torch
 
@@ -35,6 +39,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PLAIN = (int, float, bool, str, type(None), torch.dtype)
 # Of the root mean square of the original's result: a kernel that differs by more in its first call is wrong.
 FAR = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 4e-2}
+ABSENT = "the model has no such module: enable() is for the whole model as it was imported"
 EACH = 16  # on a GPU: of so many calls of a kernel the result of one is looked at
 _swaps, _left, _doors, _library = [], {}, {}, []
 
@@ -68,6 +73,7 @@ def build(say=print):
         folder, library = HERE / "kernels" / region["name"], _library_of(region["name"])
         if library and not (folder / "build" / ("lib%s.so" % library)).exists():
             say("building " + region["name"])
+            shutil.rmtree(folder / "build", ignore_errors=True)  # of another folder, or what an earlier attempt left
             for command in (["cmake", "-S", str(folder), "-B", str(folder / "build")],
                             ["cmake", "--build", str(folder / "build"), "--target", library]):
                 try:
@@ -119,7 +125,7 @@ def enable(model, watch=True, only=None):
                 if function not in _swaps:
                     _swaps.append(function)
             elif module is None or type(module).__name__ != region["class"] or traits(module) != region["traits"]:
-                _left[path] = "the model has no such module" if module is None else "it is another module than the one that was measured"
+                _left[path] = ABSENT if module is None else "it is another module than the one that was measured"
             elif not any(swap.module is module for swap in _swaps):
                 _left.pop(path, None)
                 _swaps.append(_Module(region, path, module, watch))
@@ -139,7 +145,10 @@ def disable():
 def counters():
     """{path: {way: calls}}; "kernel" is the kernel, every other way the original, by its reason. Calls within a compiled graph
     that the graph sends to the original by itself are not counted, nor is what a CUDA graph replays."""
-    return {swap.path: dict(swap.ways) for swap in _swaps}
+    found = {}
+    for swap in _swaps:  # of several models the same path
+        found.setdefault(swap.path, collections.Counter()).update(swap.ways)
+    return {path: dict(ways) for path, ways in found.items()}
 
 
 def report():
@@ -183,14 +192,25 @@ def _replaced(region):
     return next(each for each in task.replaces() if (each[0].__name__ + "." + each[1]) == region["function_of"])
 
 
+def _machine(device):
+    """What a library that came through a call may need of the machine: it was built for this one's processor, card and PyTorch."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    features = next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+    card = torch.cuda.get_device_name() if device == "cuda" else ""
+    return hashlib.sha256(repr((platform.machine(), features, card, torch.__version__)).encode()).hexdigest()[:16]
+
+
 def _trial(region, seconds=120.0):
-    """Why the kernel does not come through a call in a process of its own; empty: it does. Asked once for each build."""
+    """Why the kernel does not come through a call in a process of its own; empty: it does. Asked once for each build and machine."""
     if not _library_of(region["name"]):
         return ""
     library = HERE / "kernels" / region["name"] / "build" / ("lib%s.so" % _library_of(region["name"]))
     if not library.exists():
         return "its kernel is not built: build() says why"
-    stamp = "%s %d" % (library.name, library.stat().st_mtime_ns)
+    stamp = "%s %d %s" % (library.name, library.stat().st_mtime_ns, _machine(region["device"]))
     kept = library.parent / "tried.json"
     try:
         before = json.loads(kept.read_text())
@@ -279,8 +299,9 @@ class _Swap:
 
     def fits(self, args, kwargs):
         """The tensors of a call in order, and why it is for the original ("": it is not). Computes nothing, so that a graph can hold it."""
-        if self.in_training():
-            return None, "training mode"
+        why = "autocast" if torch.is_autocast_enabled(self.region["device"]) else self.altered()
+        if why:
+            return None, why
         if len(args) > len(self.names):
             return None, "other arguments"
         given = dict(zip(self.names, args))
@@ -382,21 +403,21 @@ class _Swap:
         return results
 
 
-class _Module(_Swap):
-    """A module whose forward is replaced."""
+class _Place:
+    """A module with another forward. A copy of the module, or what a pickle makes of it, computes by its own class and parameters."""
 
-    def __init__(self, region, path, module, watch):
-        super().__init__(region, path, watch, module.forward)
-        self.module, self.own = module, module.__dict__.get("forward")
-        self.places = []  # of the kernel's inputs: an index into the tensors of a call, or where a parameter is kept
-        for each in region["inputs"]:
-            if each["origin"] == "example":
-                self.places.append(self.tensors.index(each["path"]))
-            else:
-                owner, _, key = each["path"].rpartition(".")
-                owner = module.get_submodule(owner)
-                self.places.append((owner._parameters if key in owner._parameters else owner._buffers, key))
-        self.door = lambda *args, **kwargs: self.forward(*args, **kwargs)
+    def __init__(self, module, replacement):
+        self.module = module
+        self.own = own = module.__dict__.get("forward")
+
+        def forward(each, *args, **kwargs):
+            if each is module:
+                return replacement(*args, **kwargs)
+            if own is None or isinstance(own, types.MethodType):
+                return (type(each).forward if own is None else own.__func__)(each, *args, **kwargs)
+            return own(*args, **kwargs)
+
+        self.door = types.MethodType(forward, module)  # copies are bound to the copy, and pickled as its "forward"
         module.forward = self.door
 
     def undo(self):
@@ -406,8 +427,36 @@ class _Module(_Swap):
             else:
                 self.module.forward = self.own
 
-    def in_training(self):
-        return self.module.training
+
+class _Module(_Swap):
+    """A module whose forward is replaced."""
+
+    def __init__(self, region, path, module, watch):
+        super().__init__(region, path, watch, module.forward)
+        self.module = module
+        self.parts = [(each._modules, *part) for each in module.modules() for part in each._modules.items() if part[1] is not None]
+        self.places = []  # of the kernel's inputs: an index into the tensors of a call, or where a parameter is kept
+        for each in region["inputs"]:
+            if each["origin"] == "example":
+                self.places.append(self.tensors.index(each["path"]))
+            else:
+                owner, _, key = each["path"].rpartition(".")
+                owner = module.get_submodule(owner)
+                self.places.append((owner._parameters if key in owner._parameters else owner._buffers, key))
+        self.undo = _Place(module, lambda *args, **kwargs: self.forward(*args, **kwargs)).undo
+
+    def altered(self):
+        """Why the module is not what was measured now; empty: it is."""
+        if self.module.training:
+            return "training mode"
+        for among, name, part in self.parts:
+            if among.get(name) is not part:
+                return "a part of it was replaced"
+            if part.training:
+                return "training mode"
+            if part._forward_hooks or part._forward_pre_hooks:
+                return "a part of it has a hook"
+        return ""
 
     def parameters(self):
         return self.module.parameters()
@@ -441,12 +490,12 @@ class _Function(_Swap):
             return
         for place in dict.fromkeys(p.rpartition(".")[0] for p in self.region["paths"]):
             if place not in modules:
-                _left[place] = "the model has no such module"
-            elif not any(module is modules[place] for module, _, _ in self.callers):
+                _left[place] = ABSENT
+            elif not any(caller.module is modules[place] for caller in self.callers):
                 self._wrap(modules[place])
 
     def _wrap(self, module):
-        original, own = module.forward, module.__dict__.get("forward")
+        original = module.forward
 
         def forward(*args, **kwargs):
             self.depth[0] += 1
@@ -455,8 +504,7 @@ class _Function(_Swap):
             finally:
                 self.depth[0] -= 1
 
-        module.forward = forward
-        self.callers.append((module, own, forward))
+        self.callers.append(_Place(module, forward))
 
     def _register(self, model):
         """Whether the model's attention is that of an entry in the table of transformers now."""
@@ -489,15 +537,11 @@ class _Function(_Swap):
             model.set_attn_implementation("sdpa")
         if getattr(self.owner, self.name) is self.door:
             setattr(self.owner, self.name, self.original)
-        for module, own, forward in reversed(self.callers):
-            if module.__dict__.get("forward") is forward:
-                if own is None:
-                    del module.forward
-                else:
-                    module.forward = own
+        for caller in reversed(self.callers):
+            caller.undo()
 
-    def in_training(self):
-        return False
+    def altered(self):
+        return ""
 
     def parameters(self):
         return ()

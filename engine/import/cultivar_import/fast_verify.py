@@ -38,7 +38,8 @@ def made(whole, expression):
     """The model as the campaign measured it."""
     torch.manual_seed(0)
     model = getattr(whole, expression.split(".")[1].split("(")[0])
-    return (model() if expression.endswith("()") else copy.deepcopy(model)).eval().requires_grad_(False)
+    built = model() if expression.endswith("()") else copy.deepcopy(model)
+    return getattr(built, "_orig_mod", built).eval().requires_grad_(False)  # what torch.compile was given
 
 
 def drawn(function, seed):
@@ -261,6 +262,7 @@ def proof(seconds, say, by_region=True, every=False):
     return {"right": right and kernel_calls > 0, "baseline": best, "patched": mine, "device": device, "threads": facts["threads"],
             "torch": torch.__version__, "error": max(error["patched"]["rms"], final["patched"]["rms"]),
             "baseline_error": max(error["baseline"]["rms"], final["baseline"]["rms"]), "errors": error, "holdout_errors": final,
+            "did_not_run": [n for n in WAYS[device] if n not in candidates and (every or n in facts["ways"])],
             "baselines_ms": {n: 1e3 * t for n, t in medians.items()}, "patched_ms": {n: 1e3 * t for n, t in own_medians.items()},
             "measured": measured, "predicted": predicted, "kernel_calls": kernel_calls, "report": report,
             "regions": {r["name"]: {"predicted": by_itself.get(r["name"]), "kernel_ms": kernels[r["name"]],
@@ -279,6 +281,7 @@ def words(p):
         "The patched model (%s) is %s; the fastest baseline is %s: %.3f x (95 %%: %.3f - %.3f, %d blocks), %.3g ms and %.3g ms." % (
             p["patched"], verdict, p["baseline"], m["ratio"], m["low"], m["high"], m["blocks"], m["patched_ms"], m["baseline_ms"]),
         "Predicted from the time of each kernel by itself: %.3f x." % p["predicted"]] + [
+        "%s does not run here, so this is not beside it." % name for name in p["did_not_run"]] + [
         "  %s: predicted %s, measured by itself %s." % (name, "%.3f x" % r["predicted"] if r["predicted"] else "nothing, it is not in the model",
             "%.3f x (%.3f - %.3f)" % (r["measured"]["ratio"], r["measured"]["low"], r["measured"]["high"]) if r["measured"] else "not")
         for name, r in p["regions"].items()] + [

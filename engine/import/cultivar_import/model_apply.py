@@ -104,7 +104,7 @@ def apply(campaign, out, choices, seconds, say, keep=False):
     """The summary for the command: {"right", "report", "proof", "regions", "left"}. `keep`: also kernels that make the model slower."""
     facts, left = write_package(campaign, out, choices)
     while facts:
-        say(f"{len(facts['regions'])} regions are put in; building and proving")
+        say(f"{', '.join(r['name'] for r in facts['regions'])}: building, and proving it on the whole model")
         proof = prove(out, seconds, say)
         lost = [] if keep else slower(proof)
         if not lost:

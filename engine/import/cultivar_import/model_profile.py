@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 import torch
 
 from . import model_functions, model_regions, model_times, observe
-from .model_source import WholeModel
+from .model_source import INPUTS, WholeModel
 from .refusal import Refusal, brief
 
 LEAST_SHARE = 0.01  # of the model's time, for a region to be looked at
@@ -38,6 +38,7 @@ class Profile:
         whole = self.whole
         model = self.model = whole.build()
         args, kwargs = whole.draw(1)
+        self._sizes_stay((args, kwargs))
         self.deterministic(model, args, kwargs)
         self.baselines, calls = model_times.baselines(model, whole.draw, self.say, self.device, self.left_out)
         ran = {name: t for name, t in self.baselines.items() if isinstance(t, model_times.Times)}
@@ -65,12 +66,25 @@ class Profile:
         self._write()
         return self
 
+    def _sizes_stay(self, first):
+        """The baselines are timed with new inputs for each pass, the regions with the first: both must be of one size."""
+        sizes = lambda given: [f"{str(t.dtype)[6:]} {list(t.shape)}" for t in torch.utils._pytree.tree_leaves(given) if isinstance(t, torch.Tensor)]
+        for seed in range(2, 6):
+            other = self.whole.draw(seed)
+            if sizes(other) != sizes(first):
+                raise Refusal(f"{self.whole.inputs_name} draws other sizes or dtypes in another call: {', '.join(sizes(first))}, and then "
+                              f"{', '.join(sizes(other))}.", "Kernels are for the sizes that are measured: let it draw those that matter most.")
+
     def _watched(self, enter, leave):
         return model_functions.watched(self.model, self.functions, enter, lambda path, *_: leave(path))
 
     def deterministic(self, model, args, kwargs):
-        with torch.no_grad():
-            one, two = (torch.utils._pytree.tree_leaves(model(*args, **kwargs)) for _ in range(2))
+        try:
+            with torch.no_grad():
+                one, two = (torch.utils._pytree.tree_leaves(model(*args, **kwargs)) for _ in range(2))
+        except Exception as error:
+            raise Refusal(f"The model raises with what {self.whole.inputs_name} draws: {brief(error)}.",
+                          "Check the inputs: their sizes, dtypes and names. " + INPUTS) from None
         tensors = [t for t in one if isinstance(t, torch.Tensor)]
         if not any(t.dtype.is_floating_point for t in tensors):
             raise Refusal("The model returns no floating-point tensor.", "Let it return what it computes, such as logits.")
@@ -86,7 +100,7 @@ class Profile:
             region.base = model_times.Times([s * self.saved for s in region.times.samples])
             if region.why_not or region.base.median < LEAST_SHARE * self.total.median:
                 continue
-            self.say(f"region {region.paths[0]} ({region.kind}, {region.calls} calls)")
+            self.say(f"region {region.paths[0]} ({region.kind}, {region.calls} call{'s' if region.calls > 1 else ''})")
             new = region.known is None and self.known  # would be a new task, and there shall be none: only its floor is shown
             if not new and not model_regions.understood(region, self.device):
                 continue
@@ -230,7 +244,7 @@ class Profile:
         whole = self.total.median
         left = whole - sum(self.gain(r) for r in self.chosen if not any(model_regions.within(r, o) for o in self.chosen))
         lines.append(f"If every kernel reached its floor, which none does, the model would be {whole / max(left, 0.01 * whole):.2f} x as fast; "
-                     f"{len(self.chosen)} region{'s' if len(self.chosen) > 1 else ''} can become tasks.")
+                     f"{len(self.chosen)} region{'s are' if len(self.chosen) > 1 else ' is'} to become tasks.")
         return "\n".join(lines)
 
     def page(self):

@@ -58,7 +58,7 @@ class WholeModel:
             raise Refusal(f"{source.name} cannot be built: {brief(error)}.", "It must be built without arguments, network or a GPU.") from None
         if not isinstance(model, torch.nn.Module):
             raise Refusal(f"{source.name} returns a {type(model).__name__}, not a torch.nn.Module.", HOW)
-        return model.eval().requires_grad_(False).to(self.device)
+        return getattr(model, "_orig_mod", model).eval().requires_grad_(False).to(self.device)  # what torch.compile was given
 
     def draw(self, seed):
         """The arguments of one call: positional ones, and those by name."""

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of campaigns: profile of a whole model, its regions, and the package that puts kernels back (needs PyTorch 2)."""
 
+import copy
 import importlib
 import importlib.util
 import json
 import os
+import pickle
 import shutil
 import sys
 import time
 import types
 import unittest
+import unittest.mock
 import xml.dom.minidom
 from pathlib import Path
 
@@ -243,6 +246,9 @@ class Profiles(Models):
         refuses("\n    def build():\n        return 3\n    def inputs():\n        return torch.ones(2)\n", "build", "inputs", "returns a int")
         refuses(TRANSFORMER, "build", "nothing_such", "defines no function nothing_such")
         refuses(TRANSFORMER + "\n    def none():\n        return [3]\n", "build", "none", "returns no tensor")
+        refuses(TRANSFORMER + "\n    def floats():\n        return torch.ones(2, 3)\n", "build", "floats", "The model raises with what floats draws")
+        refuses(TRANSFORMER + "\n    sizes = iter(range(2, 99))\n    def varies():\n        return torch.zeros(next(sizes), 8, dtype=torch.long)\n",
+                "build", "varies", "other sizes or dtypes in another call: int64 [2, 8], and then int64 [3, 8]")
         refuses("\n    class Noisy(nn.Module):\n        def forward(self, x):\n            return x + torch.randn_like(x)\n"
                 "    def inputs():\n        return torch.ones(8)\n", "Noisy", "inputs", "different results")
 
@@ -254,6 +260,12 @@ class Profiles(Models):
             self.assertTrue(model_profile.same_but_for_rounding(x, (x * (1 + same * noise)).to(dtype)))
             self.assertFalse(model_profile.same_but_for_rounding(x, (x * (1 + other * noise)).to(dtype)))
             self.assertFalse(model_profile.same_but_for_rounding(x, torch.where(noise > 2, float("nan"), x)))
+
+    def test_of_a_model_that_the_file_compiles_the_parts_have_their_own_names(self):
+        text = TRANSFORMER + "\n    def compiled():\n        return torch.compile(build())\n"
+        whole = WholeModel(f"{self.write(text)}:compiled", "inputs")
+        for model in (whole.build(), fast_verify.made(whole.source.module, "whole_model.compiled()")):
+            self.assertIn("blocks.0.mlp", dict(model.named_modules()))
 
     def test_inputs_may_come_from_another_file_and_are_drawn_anew(self):
         other = self.write("def draw():\n    return torch.randint(0, 50, (2, 8))\n", "other.py")
@@ -353,12 +365,15 @@ class Packages(Models):
             mlp(torch.randn(4, 64, 32).transpose(1, 2), 0.5)
             mlp.train()(x, 0.5)
             mlp.eval()
+            with torch.autocast("cpu", torch.bfloat16):
+                self.assertEqual(mlp(x, 0.5).dtype, torch.bfloat16)
         mlp(x.clone().requires_grad_(), 0.5).sum().backward()
         displaced = torch.zeros(x.numel() + 1)[1:].view(x.shape).copy_(x)
         with torch.no_grad():
             torch.testing.assert_close(mlp(displaced, 0.5), mlp(x, 0.5))
         self.assertEqual(self.ways(), {"compared with the kernel": 1, "other sizes": 3, "other arguments": 1, "another layout": 1,
-                                       "training mode": 1, "a gradient is needed": 1, "another alignment": 1, "kernel": 1})
+                                       "training mode": 1, "autocast": 1, "a gradient is needed": 1, "another alignment": 1,
+                                       "kernel": 1})
 
     def test_a_kernel_that_fails_is_not_called_again_and_the_result_is_the_originals(self):
         for mode, words in (("raises", "the kernel's own words"), ("wrong", "differs from the original"), ("nan", "NaN or infinity"),
@@ -389,6 +404,33 @@ class Packages(Models):
         self.assertEqual(self.fast.enable(self.model), 0)
         self.assertIn("its kernel is not built", self.fast.report())
 
+    def test_a_kernel_is_tried_and_built_anew_where_the_package_is_now(self):
+        folder = os.path.join(self.folder, self.name, "kernels", "mlp")
+        os.makedirs(os.path.join(folder, "build"))
+
+        def write(name, text):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+
+        named = '\ndef _library_file(name):\n    pass\n\n_library_file("libmlp_0.so")\n'
+        write("pytorch/cultivar_mlp.py", DOOR + named)
+        write("build/libmlp_0.so", "")
+        self.assertEqual(self.fast.enable(self.model), 3)
+        self.fast.disable()
+        write("pytorch/cultivar_mlp.py", DOOR.replace('    if mode == "raises":', '    import os; os.kill(os.getpid(), 4)\n    if mode == "raises":') + named)
+        self.assertEqual(self.fast.enable(self.model), 3)  # once is enough here
+        self.fast.disable()
+        self.fast._machine = lambda device: "another processor"
+        self.assertEqual(self.fast.enable(self.model), 0)
+        self.assertIn("ended with -4", self.fast.report())
+        os.unlink(os.path.join(folder, "build/libmlp_0.so"))
+        write("build/CMakeCache.txt", "CMAKE_HOME_DIRECTORY:INTERNAL=/where/it/was")
+        said = []
+        with unittest.mock.patch.dict(os.environ, {"PATH": self.folder}):
+            self.fast.build(said.append)
+        self.assertIn("install CMake", said[-1])
+        self.assertFalse(os.path.exists(os.path.join(folder, "build")))
+
     def test_nan_for_rare_values_is_noticed_in_later_calls(self):
         self.door("rare")
         self.fast.enable(self.model)
@@ -411,6 +453,51 @@ class Packages(Models):
         with torch.no_grad():  # other sizes: the original, in another graph
             torch.testing.assert_close(compiled(self.tokens[:2]), self.right[:2])
         self.assertEqual(self.ways()["kernel"], 3)
+
+    def test_copies_and_pickles_of_the_model_are_originals_with_parameters_of_their_own(self):
+        self.model.blocks[1].mlp.forward = self.model.blocks[1].mlp.forward  # a forward of its own, bound to the module
+        plain = copy.deepcopy(self.model)
+        self.fast.enable(self.model)
+        self.run_model()
+        for made in (copy.deepcopy(self.model), copy.deepcopy(copy.deepcopy(self.model)), pickle.loads(pickle.dumps(self.model))):
+            for model in (made, plain):
+                with torch.no_grad():
+                    for block in model.blocks:
+                        block.mlp.down.weight.fill_(0.5)
+            with torch.no_grad():
+                self.assertTrue(torch.equal(made(self.tokens), plain(self.tokens)))
+        self.assertEqual(self.ways(), {"compared with the kernel": 3})
+        self.fast.disable()
+        self.assertEqual(self.fast.enable(made), 3)
+
+    def test_calls_of_two_models_are_counted_together(self):
+        other = copy.deepcopy(self.model)
+        self.fast.enable(self.model)
+        self.assertEqual(self.fast.enable(other), 6)
+        with torch.no_grad():
+            for model in (self.model, other, other):
+                torch.testing.assert_close(model(self.tokens), self.right)
+        self.assertEqual(self.ways(), {"compared with the kernel": 6, "kernel": 3})
+
+    def test_a_module_whose_parts_were_altered_is_not_what_was_measured(self):
+        self.fast.enable(self.model)
+        self.run_model()
+        up, seen = self.model.blocks[0].mlp.up, []
+        hook = up.register_forward_hook(lambda *_: seen.append(1))
+        self.run_model()
+        hook.remove()
+        self.model.blocks[1].mlp.up.train()
+        self.model.blocks[2].mlp.up = torch.nn.Linear(64, 128)
+        self.run_model()
+        compiled = torch.compile(self.model, backend="aot_eager", fullgraph=True)
+        torch.testing.assert_close(self.run_model(), self.compiled_result(compiled))
+        self.assertEqual(len(seen), 1)
+        self.fast.disable()
+        torch.testing.assert_close(self.run_model(), self.compiled_result(compiled))
+
+    def compiled_result(self, compiled):
+        with torch.no_grad():
+            return compiled(self.tokens)
 
     def test_another_module_at_the_same_place_is_left(self):
         self.model.blocks[1].mlp.up = torch.nn.Linear(64, 96)
