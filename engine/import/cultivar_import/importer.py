@@ -355,6 +355,8 @@ class Import:
         self.slow = sizes.middle_seconds > 0.05
         for name, least in sizes.bound_below():
             self.assumed.append(f"{name} is at least {least}: the program does not run with a smaller one")
+        if together := sizes.bound_together():
+            self.assumed.append(f"{', '.join(together[:-1])} and {together[-1]} are not all 1: the program does not run then")
         self.sweep, self.stress_shapes, self.edge = sizes.checks()
         self.dtypes = probe.dtypes_of(runner, self.middle)
         if self.own_dtype:

@@ -168,6 +168,19 @@ class Sizes:
                 told.append((name, other or least))
         return told
 
+    def bound_together(self):
+        """States that some dimensions cannot all be 1 at a time, as where a variance needs two values: their names; None: they can."""
+        one = [n for n in self.dims.free if self.fit({**self.middle, n: 1}) == {**self.middle, n: 1}]
+        least = {**self.middle, **{n: 1 for n in one}}
+        if len(one) < 2 or self.late() or self.fit(least) != least or self._runs(least):
+            return None
+        needed = [n for n in one if self.fit({**least, n: 2}) == {**least, n: 2} and self._runs({**least, n: 2})]
+        together = sympy.Mul(*(sympy.Symbol(n, integer=True, positive=True) for n in needed))
+        if len(needed) < 2 or not all(true_at(together > 1, sizes) for sizes in (self.example, self.middle)):
+            return None
+        self.dims.hard.append(together > 1)
+        return needed
+
     def _no_smaller_than(self, name, size):
         """The other dimension with which `name` must grow, as where indices below the one point into the other; None: none. The
         program fails where `name` alone has this size."""

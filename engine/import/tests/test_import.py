@@ -208,6 +208,20 @@ class Tasks(Case):
         relations = done.dims.relations()
         self.assertTrue(any(re.fullmatch(r"C2 >= C", r) for r in relations), relations)
 
+    def test_sizes_that_are_not_all_one(self):
+        done = self.run_import('''
+            def normed(x):
+                return F.batch_norm(x, None, None, training=True)
+
+            def get_inputs():
+                return [torch.rand(8, 6, 32, 24)]
+        ''')
+        texts = done.dims.relations()
+        self.assertTrue(any(" > 1" in t and t.count("*") == 2 for t in texts), texts)
+        product = next(t for t in texts if " > 1" in t).split(" > ")[0].split("*")
+        for sizes in [done.smoke, *done.sweep, *done.edge]:
+            self.assertTrue(any(sizes[n.strip()] > 1 for n in product), sizes)
+
     def test_in_place(self):
         done = self.run_import('''
             def update(x, y):

@@ -295,7 +295,7 @@ Ceilings cpu_ceilings(Device& device, const std::string& name, const std::filesy
   const std::optional<Ceilings> known = kept_ceilings(cache, kept);
   if (known && !again) return *known;
   Ceilings result = Meter(device, cache).measure();
-  if (known) raise_to(result, *known);
+  raise_to(result, known.value_or(Ceilings{}));
   keep_ceilings(cache, kept, result);
   return result;
 }
