@@ -32,6 +32,8 @@ constexpr ShapeLimits kFocused{3e7, 0x1p22};
 constexpr ShapeLimits kTiny{1e6, 0x1p17};
 // In the longest, a dimension may have as many bytes as positions beyond 16 bits need.
 constexpr ShapeLimits kLongest{2e8, 0x1p28};
+// And two together.
+constexpr ShapeLimits kFilled{2e8, 0x1p27};
 // From here on a dimension may need a medium size.
 constexpr double kLargeFocus = 0x1p15;
 // How much more a shape may cost than the stress shapes, to have the macros of a specialisation.
@@ -47,7 +49,7 @@ constexpr std::size_t kOutcomeShapes = 8;  // that show an outcome, or more are 
 // Rows of at least so much of the longest, and how often each has values that show in long sums what is left
 // out.
 constexpr double kLong = 0.25;
-constexpr std::uint64_t kLongTurns = 2;
+constexpr std::uint64_t kLongTurns = 2, kWideTurns = 4;
 constexpr std::uint64_t kElsewhere = 4;  // one run of so many has the facts of another machine
 
 std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
@@ -170,10 +172,20 @@ class DrawnChecks {
     for (const auto* all : {&exactly_, &scattered_}) std::ranges::copy(*all, std::back_inserter(reached));
     if (auto beyond = draw_alternatives_of(reached)) return beyond;
     if (auto beyond = draw_decided(reached)) return beyond;
-    for (const std::vector<Focus>& longest : longest_foci(task_, variant_, seed_for("longest")))
-      for (Workload& shape : draw_focused_shapes(task_, variant_, around_, kLongest, longest, 1,
-                                                 seed_for("longest", thorough_.size()), runs_))
-        thorough_.push_back({std::move(shape)});
+    const auto first_of_each = [&](const std::vector<std::vector<Focus>>& all, const ShapeLimits& limits,
+                                   std::string_view purpose) {
+      std::vector<Workload> drawn;
+      for (std::size_t i = 0; i < all.size(); ++i)
+        std::ranges::move(
+            draw_focused_shapes(task_, variant_, around_, limits, all[i], 1, seed_for(purpose, i), runs_),
+            std::back_inserter(drawn));
+      return drawn;
+    };
+    for (Workload& shape :
+         first_of_each(longest_foci(task_, variant_, seed_for("longest")), kLongest, "longest"))
+      thorough_.push_back({std::move(shape)});
+    filled_ = first_of_each(filled_foci(task_, seed_for("filled")), kFilled, "filled");
+    wide_ = first_of_each(wide_foci(task_, seed_for("wide")), kLongest, "wide");
     return std::nullopt;
   }
 
@@ -327,8 +339,19 @@ class DrawnChecks {
   }
 
   std::vector<Phase> in_phases() const {
-    Phase outcomes{kOutcomeSeconds, {}, true}, longest{kLongestSeconds, {}, true}, first{kDrawnSeconds, {}},
-        later{kDrawnKindsSeconds, {}};
+    Phase outcomes{kOutcomeSeconds, {}, true}, filled{kFilledSeconds, {}, true},
+        longest{kLongestSeconds, {}, true}, first{kDrawnSeconds, {}}, later{kDrawnKindsSeconds, {}};
+    const auto add_long = [&](Phase& to, const Workload& shape, int kind, std::uint64_t seed) {
+      to.runs.push_back({shape, {.composed = true, .kind = kind, .drawn_shape = true}, seed});
+    };
+    for (std::uint64_t turn = 0; turn < kWideTurns; ++turn) {
+      for (const int kind : kLongKinds)
+        for (std::size_t i = 0; i < wide_.size(); ++i)
+          add_long(filled, wide_[i], kind,
+                   derive_seed(seed_for(fmt::format("wide {}", kind), i), "turn", turn));
+      for (std::size_t i = 0; i < filled_.size() && turn == 0; ++i)
+        filled.runs.push_back({filled_[i], {.drawn_shape = true}, seed_for("filled run", i)});
+    }
     std::map<std::string, double> lengths = longest_extents(task_);
     for (const std::string& row : task_.rows) lengths.erase(row);
     for (std::uint64_t turn = 0; turn < kLongTurns; ++turn)
@@ -337,9 +360,8 @@ class DrawnChecks {
           if (const Workload& shape = thorough_[i].shape; std::ranges::any_of(lengths, [&](const auto& each) {
                 return shape.values.at(each.first) >= kLong * each.second;
               }))
-            longest.runs.push_back({shape,
-                                    {.composed = true, .kind = kind, .drawn_shape = true},
-                                    derive_seed(seed_for(fmt::format("long {}", kind), i), "turn", turn)});
+            add_long(longest, shape, kind,
+                     derive_seed(seed_for(fmt::format("long {}", kind), i), "turn", turn));
     for (const char* round : {"first round", "second round", "third round"}) {
       for (const auto& turn : in_turns(decided_, round))
         std::ranges::copy(turn, std::back_inserter(outcomes.runs));
@@ -373,7 +395,7 @@ class DrawnChecks {
       for (const auto& turn : in_turns(small, "kinds"))
         std::ranges::copy(turn, std::back_inserter(later.runs));
     }
-    return {std::move(outcomes), std::move(longest), std::move(first), std::move(later)};
+    return {std::move(outcomes), std::move(filled), std::move(longest), std::move(first), std::move(later)};
   }
 
   Checker& checker_;
@@ -393,6 +415,7 @@ class DrawnChecks {
   int claimed_ = 0, illegal_ = 0;
   std::vector<Workload> scattered_, exactly_,
       tabled_;                             // anywhere; at a number of the source; at a table's row
+  std::vector<Workload> filled_, wide_;    // of two large dimensions; of long rows
   std::vector<Place> decided_, thorough_;  // with values of every kind
 };
 
