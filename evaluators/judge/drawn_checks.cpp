@@ -33,7 +33,7 @@ constexpr ShapeLimits kTiny{1e6, 0x1p17};
 // In the longest, a dimension may have as many bytes as positions beyond 16 bits need.
 constexpr ShapeLimits kLongest{2e8, 0x1p28};
 // And two together.
-constexpr ShapeLimits kFilled{2e8, 0x1p27};
+constexpr ShapeLimits kFilled{2e8, 0x1p26};
 // From here on a dimension may need a medium size.
 constexpr double kLargeFocus = 0x1p15;
 // How much more a shape may cost than the stress shapes, to have the macros of a specialisation.
@@ -50,6 +50,7 @@ constexpr std::size_t kOutcomeShapes = 8;  // that show an outcome, or more are 
 // out.
 constexpr double kLong = 0.25;
 constexpr std::uint64_t kLongTurns = 2, kWideTurns = 4;
+constexpr std::size_t kFilledFirst = 2;  // pairs of dimensions, before wide rows
 constexpr std::uint64_t kElsewhere = 4;  // one run of so many has the facts of another machine
 
 std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
@@ -344,13 +345,17 @@ class DrawnChecks {
     const auto add_long = [&](Phase& to, const Workload& shape, int kind, std::uint64_t seed) {
       to.runs.push_back({shape, {.composed = true, .kind = kind, .drawn_shape = true}, seed});
     };
+    const auto add_filled = [&](std::size_t from, std::size_t to) {
+      for (std::size_t i = from; i < std::min(to, filled_.size()); ++i)
+        filled.runs.push_back({filled_[i], {.drawn_shape = true}, seed_for("filled run", i)});
+    };
+    add_filled(0, kFilledFirst);
     for (std::uint64_t turn = 0; turn < kWideTurns; ++turn) {
       for (const int kind : kLongKinds)
         for (std::size_t i = 0; i < wide_.size(); ++i)
           add_long(filled, wide_[i], kind,
                    derive_seed(seed_for(fmt::format("wide {}", kind), i), "turn", turn));
-      for (std::size_t i = 0; i < filled_.size() && turn == 0; ++i)
-        filled.runs.push_back({filled_[i], {.drawn_shape = true}, seed_for("filled run", i)});
+      if (turn == 0) add_filled(kFilledFirst, filled_.size());
     }
     std::map<std::string, double> lengths = longest_extents(task_);
     for (const std::string& row : task_.rows) lengths.erase(row);

@@ -274,7 +274,7 @@ std::vector<std::vector<Focus>> filled_foci(const Task& task, std::uint64_t seed
                 true,
                 Focus::Others::least,
                 also};
-    focus.also_value = std::min(extents.at(also), 2.0 * std::floor(std::exp2(6.0 * uniform(stream))) + 1.0);
+    focus.also_value = std::min(extents.at(also), 2.0 * std::floor(std::exp2(3.0 * uniform(stream))) + 1.0);
     std::vector<Focus>& alternatives = all.emplace_back();
     for (int i = 0; i < kHalvings; ++i, focus.value /= 2.0) add_rounded(focus, alternatives);
   }
