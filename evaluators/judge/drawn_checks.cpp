@@ -50,6 +50,9 @@ constexpr std::size_t kOutcomeShapes = 8;  // that show an outcome, or more are 
 // out.
 constexpr double kLong = 0.25;
 constexpr std::uint64_t kLongTurns = 2, kWideTurns = 4;
+// Shapes on which two tensors are composed together, before all others.
+constexpr std::size_t kJointShapes = 8;
+constexpr double kLeastJointFlops = 1e3;
 constexpr std::size_t kFilledFirst = 2;  // pairs of dimensions, before wide rows
 constexpr std::uint64_t kElsewhere = 4;  // one run of so many has the facts of another machine
 
@@ -339,6 +342,19 @@ class DrawnChecks {
     return turns;
   }
 
+  // Two tensors that only together show a mistake, on the smallest shapes near listed ones.
+  void add_joint(Phase& to) const {
+    std::vector<Workload> smallest = scattered_;
+    std::ranges::stable_sort(smallest, {}, [&](const Workload& w) { return task_.flops(w); });
+    std::erase_if(smallest, [&](const Workload& w) { return task_.flops(w) < kLeastJointFlops; });
+    if (smallest.size() > kJointShapes) smallest.resize(kJointShapes);
+    for (const int kind : kJointKinds)
+      for (std::size_t i = 0; i < smallest.size(); ++i)
+        to.runs.push_back({smallest[i],
+                           {.composed = true, .kind = kind, .drawn_shape = true},
+                           seed_for(fmt::format("joint {}", kind), i)});
+  }
+
   std::vector<Phase> in_phases() const {
     Phase outcomes{kOutcomeSeconds, {}, true}, filled{kFilledSeconds, {}, true},
         longest{kLongestSeconds, {}, true}, first{kDrawnSeconds, {}}, later{kDrawnKindsSeconds, {}};
@@ -379,6 +395,7 @@ class DrawnChecks {
     if (confirming_)
       for (const Workload& shape : draw_large_counts(task_, variant_, timed_, seed_for("counts"), runs_))
         add(shape, {.drawn_shape = true}, "count");
+    if (confirming_) add_joint(first);
     std::vector<Place> at_numbers;
     for (const Workload& shape : exactly_) at_numbers.push_back({shape});
     const std::vector<std::vector<DrawnRun>> turns = in_turns(at_numbers, "exact");

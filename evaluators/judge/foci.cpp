@@ -261,9 +261,12 @@ std::vector<std::vector<Focus>> filled_foci(const Task& task, std::uint64_t seed
       if (other.name != d.name) pairs.emplace_back(d.name, other.name);
   shuffle(pairs, stream);
   const auto counts_rows = [&](const std::string& name) { return std::ranges::count(task.rows, name) > 0; };
-  std::stable_partition(pairs.begin(), pairs.end(), [&](const auto& pair) {
+  const auto others = std::stable_partition(pairs.begin(), pairs.end(), [&](const auto& pair) {
     return counts_rows(pair.first) && counts_rows(pair.second);
   });
+  // A few divisors are harmless, so where only two dimensions count rows each order of them comes twice.
+  if (const std::vector of_rows(pairs.begin(), others); of_rows.size() == 2)
+    pairs.insert(others, of_rows.begin(), of_rows.end());
   if (pairs.size() > kMostPairs) pairs.resize(kMostPairs);
   std::vector<std::vector<Focus>> all;
   for (const auto& [name, also] : pairs) {

@@ -51,6 +51,7 @@ constexpr Change kKinds[] = {Change::shift,       Change::scale_up, Change::outl
                              Change::gap,         Change::front,    Change::together, Change::opposed};
 static_assert(std::size(kKinds) == kCompositionKinds);
 static_assert(kKinds[kLongKinds[0]] == Change::gap && kKinds[kLongKinds[1]] == Change::front);
+static_assert(kKinds[kJointKinds[0]] == Change::together && kKinds[kJointKinds[1]] == Change::opposed);
 // Values of a uniform fill must stay in its range.
 constexpr Change kBounded[] = {Change::calm, Change::ties};
 

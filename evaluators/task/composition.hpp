@@ -41,6 +41,8 @@ struct JointChange {
 inline constexpr int kCompositionKinds = 20;
 // Of these, those that show in a long sum what is left out of each of its elements.
 inline constexpr int kLongKinds[] = {16, 17};
+// And those of two tensors.
+inline constexpr int kJointKinds[] = {18, 19};
 // `joint`: see there.
 std::string compose_values(const Task&, const Workload&, std::uint64_t seed, int strength, int headroom,
                            std::span<std::vector<std::byte>> inputs, std::optional<int> kind = {},

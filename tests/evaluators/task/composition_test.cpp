@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(two_tensors_are_extreme_at_the_same_elements_or_one_is_as_s
                                  return compose_values(task, workload, seed, kMostStrength, 0, bytes, kind);
                                });
   };
-  constexpr int kTogether = 18, kOpposed = 19;
+  const auto& [kTogether, kOpposed] = kJointKinds;
   int together = 0, opposed = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     const Inputs inputs = of_kind(seed, kTogether);
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(what_one_tensor_makes_nothing_is_huge_in_another_and_what_i
     }
     return found;
   };
-  constexpr int kTogether = 18, kOpposed = 19;
+  const auto& [kTogether, kOpposed] = kJointKinds;
   const int hidden = count("attention_forward", kTogether, [&](const Inputs& inputs, const auto& out) {
     return greatest(inputs.decoded[2]) > 1e33 && greatest(out) < 1e9;
   });
