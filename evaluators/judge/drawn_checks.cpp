@@ -33,7 +33,7 @@ constexpr ShapeLimits kTiny{1e6, 0x1p17};
 // In the longest, a dimension may have as many bytes as positions beyond 16 bits need.
 constexpr ShapeLimits kLongest{2e8, 0x1p28};
 // And two together.
-constexpr ShapeLimits kFilled{2e8, 0x1p26};
+constexpr ShapeLimits kFilled{2e8, 0x1p27};
 // From here on a dimension may need a medium size.
 constexpr double kLargeFocus = 0x1p15;
 // How much more a shape may cost than the stress shapes, to have the macros of a specialisation.

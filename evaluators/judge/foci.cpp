@@ -271,13 +271,13 @@ std::vector<std::vector<Focus>> filled_foci(const Task& task, std::uint64_t seed
   std::vector<std::vector<Focus>> all;
   for (const auto& [name, also] : pairs) {
     Focus focus{name,
-                extents.at(name) * (0.5 + 0.5 * uniform(stream)),
+                extents.at(name) * (0.75 + 0.25 * uniform(stream)),
                 Focus::Relation::none,
                 {},
                 true,
                 Focus::Others::least,
                 also};
-    focus.also_value = std::min(extents.at(also), 2.0 * std::floor(std::exp2(3.0 * uniform(stream))) + 1.0);
+    focus.also_value = std::min(extents.at(also), 3.0 + 2.0 * static_cast<double>(below(stream, 3)));
     std::vector<Focus>& alternatives = all.emplace_back();
     for (int i = 0; i < kHalvings; ++i, focus.value /= 2.0) add_rounded(focus, alternatives);
   }
@@ -292,7 +292,7 @@ std::vector<std::vector<Focus>> wide_foci(const Task& task, std::uint64_t seed) 
     if (std::ranges::count(task.rows, name) > 0) continue;
     for (int i = 0; i < kOfEach; ++i) {
       Focus focus{name,
-                  std::min(longest, std::exp2(14.0 + 5.0 * uniform(stream))),
+                  std::min(longest, std::exp2(16.0 + 3.0 * uniform(stream))),
                   Focus::Relation::none,
                   {},
                   true,

@@ -44,7 +44,7 @@ std::vector<std::vector<Focus>> longest_foci(const Task&, const Variant&, std::u
 // As above, for up to six pairs of dimensions, those of rows first: both are large together and of no special
 // size, so that the number of what is dealt out and the number by which it is divided are.
 std::vector<std::vector<Focus>> filled_foci(const Task&, std::uint64_t seed);
-// And two for each dimension that counts no rows, from 2^14 to 2^19: rows so long that what is left out of
+// And two for each dimension that counts no rows, from 2^16 to 2^19: rows so long that what is left out of
 // each element shows, and so short that rounding is much less.
 std::vector<std::vector<Focus>> wide_foci(const Task&, std::uint64_t seed);
 

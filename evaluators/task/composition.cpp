@@ -153,10 +153,10 @@ class Composer {
     return threshold *
            std::exp2(below(stream_, 2) == 0 ? 0.25 * uniform(stream_) : 2.0 * uniform(stream_) - 1.0);
   }
-  // This size, or in two of three cases, if there are thresholds, one of them and up to an eighth more.
+  // This size, or in two of three cases, if there are thresholds, one of them and up to a sixteenth more.
   double barely_beyond(double usual) {
     if (thresholds_.empty() || below(stream_, 3) == 0) return usual;
-    return thresholds_[below(stream_, thresholds_.size())] * (1.0 + 0.125 * uniform(stream_));
+    return thresholds_[below(stream_, thresholds_.size())] * (1.0 + 0x1p-4 * uniform(stream_));
   }
   double sign() { return below(stream_, 2) == 0 ? 1.0 : -1.0; }
 
@@ -335,7 +335,7 @@ class Composer {
                                  ? std::log(static_cast<double>(axis.extent)) + kVisible * uniform(stream_)
                                  : deviation_ * kMost * uniform(stream_);
         const double by = barely_beyond(usual);
-        const bool late = below(stream_, 2) == 0;  // where a sum in order already has all the others
+        const bool late = below(stream_, 4) != 0;  // where a sum in order already has all the others
         each([&](std::size_t, double x) { return x * kSpread; });
         for (std::size_t line = 0; line < values_.size() / axis.extent; ++line)
           values_[axis.first(line) + (late ? axis.extent - 1 : draw_place(axis.extent)) * axis.stride] += by;
@@ -511,8 +511,8 @@ std::string compose_values(const Task& task, const Workload& workload, std::uint
       return done;
     }
   }
-  // Half of the gaps are alone: other changes mostly close them.
-  const bool alone = wanted == Change::gap && below(stream, 2) == 0;
+  // Most gaps are alone: other changes mostly close them.
+  const bool alone = wanted == Change::gap && below(stream, 4) != 0;
   const StressCase* stress = !task.stress.empty() && !alone && below(stream, 5) < 2
                                  ? &task.stress[below(stream, task.stress.size())]
                                  : nullptr;

@@ -304,7 +304,7 @@ BOOST_AUTO_TEST_CASE(two_dimensions_are_large_together_as_no_division_by_a_recip
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     bool wrong = false;
     for (const std::vector<Focus>& filled : filled_foci(task, seed))
-      for (const Workload& w : draw_focused_shapes(task, variant, around, {2e8, 0x1p26}, filled, 1, seed,
+      for (const Workload& w : draw_focused_shapes(task, variant, around, {2e8, 0x1p27}, filled, 1, seed,
                                                    [](const Workload&) { return true; })) {
         const auto strips = (static_cast<std::uint64_t>(w.values.at("C")) + 15) / 16,
                    count = static_cast<std::uint64_t>(w.values.at("B")) * strips - 1,
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(wide_rows_are_long_in_one_dimension_that_counts_no_rows) {
   BOOST_REQUIRE(wide.size() == 2U);
   for (const std::vector<Focus>& alternatives : wide) {
     BOOST_TEST(alternatives.front().name == "C");
-    BOOST_TEST((alternatives.front().value >= 0x1p14 && alternatives.front().value <= 0x1p19 + 1));
+    BOOST_TEST((alternatives.front().value >= 0x1p16 && alternatives.front().value <= 0x1p19 + 1));
     BOOST_TEST(std::fmod(alternatives.front().value, 2.0) == 1.0);
   }
 }
