@@ -275,7 +275,7 @@ std::vector<std::vector<Focus>> filled_foci(const Task& task, std::uint64_t seed
                 Focus::Relation::none,
                 {},
                 true,
-                Focus::Others::least,
+                Focus::Others::few,
                 also};
     focus.also_value = std::min(extents.at(also), 3.0 + 2.0 * static_cast<double>(below(stream, 3)));
     std::vector<Focus>& alternatives = all.emplace_back();

@@ -309,7 +309,8 @@ BOOST_AUTO_TEST_CASE(two_dimensions_are_large_together_as_no_division_by_a_recip
         const auto strips = (static_cast<std::uint64_t>(w.values.at("C")) + 15) / 16,
                    count = static_cast<std::uint64_t>(w.values.at("B")) * strips - 1,
                    inverse = ((std::uint64_t{1} << 32) + strips - 1) / strips;
-        wrong = wrong || (count * inverse) >> 32 != count / strips;
+        // With one row a matrix after another is copied wherever a strip is said to lie.
+        wrong = wrong || (w.values.at("R") > 1 && (count * inverse) >> 32 != count / strips);
       }
     shown += wrong;
   }
