@@ -275,9 +275,10 @@ std::vector<std::vector<Focus>> filled_foci(const Task& task, std::uint64_t seed
                 Focus::Relation::none,
                 {},
                 true,
-                Focus::Others::few,
+                Focus::Others::two,
                 also};
-    focus.also_value = std::min(extents.at(also), 3.0 + 2.0 * static_cast<double>(below(stream, 3)));
+    focus.also_value = std::min(extents.at(also), 3.0 + 2.0 * static_cast<double>(below(stream, 2)));
+    focus.value *= 3.0 / focus.also_value;
     std::vector<Focus>& alternatives = all.emplace_back();
     for (int i = 0; i < kHalvings; ++i, focus.value /= 2.0) add_rounded(focus, alternatives);
   }

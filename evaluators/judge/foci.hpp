@@ -19,8 +19,8 @@ struct Focus {
   enum class Relation { none, plus, times } relation = Relation::none;
   std::string of = {};
   bool compared = false;  // a number that the source or the manifest compares something with, or beside it
-  // The other dimensions: as small as possible, two or three, mostly small, or those of a listed shape.
-  enum class Others { least, few, small, listed } others = Others::small;
+  // The other dimensions: as small as possible, two, mostly small, or those of a listed shape.
+  enum class Others { least, two, small, listed } others = Others::small;
   std::string also = {};    // another dimension that has a value, too, which may be `of`; empty: none
   double also_value = 0.0;  // its value
 };
