@@ -21,6 +21,10 @@ constexpr double kMostFlops = 2e7;  // of the oracle, for these rows
 constexpr double kMostLost = 0.02;
 // Of an output whose values are all smaller nothing is permitted but what underflows, and that differs.
 constexpr double kLeastSize = 0x1p-60;
+// How often two tensors are composed together until it shows in the outputs, for inputs of up to so many
+// bytes.
+constexpr std::uint64_t kJointAttempts = 6;
+constexpr std::size_t kJointBytes = std::size_t{1} << 20;
 
 // A few rows of each group, spread evenly, with the first and the last.
 std::vector<std::int64_t> some_rows(const Task& task, const Workload& workload, const RowLayout& layout) {
@@ -64,6 +68,30 @@ bool bears(const TaskReference& library, const RowLayout& layout, const Oracle& 
   return true;
 }
 
+std::size_t bytes_of(const Inputs& inputs) {
+  std::size_t bytes = 0;
+  for (const std::vector<std::byte>& each : inputs.bytes) bytes += each.size();
+  return bytes;
+}
+
+// Whether all outputs say that what is hidden is nothing, or some that what is weighty is something.
+bool shows(const TaskReference& library, const RowLayout& layout, const Oracle& oracle,
+           JointChange::Kind kind, const Inputs& inputs, const Inputs& counterpart,
+           std::span<const std::int64_t> rows) {
+  constexpr double kNothing = 1e-6, kSomething = 1e-2;
+  const std::vector<double> exact = oracle.rows(library.exact(), inputs.view(), rows),
+                            without = oracle.rows(library.exact(), counterpart.view(), rows);
+  const std::vector<LegalError> differ = legal_errors(layout, rows, exact, without),
+                                size = legal_errors(layout, rows, exact, std::vector<double>(exact.size()));
+  bool nothing = true, something = false;
+  for (std::size_t i = 0; i < differ.size(); ++i) {
+    const double least = kNothing + 2.0 * epsilon_of(layout.outputs()[i].dtype);
+    nothing = nothing && differ[i].max <= least * size[i].max;
+    something = something || differ[i].max >= kSomething * size[i].max;
+  }
+  return kind == JointChange::Kind::hidden ? nothing : something;
+}
+
 }  // namespace
 
 Inputs composed_inputs(const TaskReference& library, const Task& task, const Workload& workload,
@@ -74,16 +102,31 @@ Inputs composed_inputs(const TaskReference& library, const Task& task, const Wor
   const std::vector<std::int64_t> rows = some_rows(task, workload, layout);
   RandomStream stream = stream_of(seed, "strength", 0);
   for (int strength = 1 + static_cast<int>(below(stream, kMostStrength)); strength >= 0; --strength) {
-    const std::uint64_t own = derive_seed(seed, "composition", static_cast<std::uint64_t>(strength));
-    const auto composed = [&](int headroom) {
-      return make_altered_inputs(
-          &library, task, workload, seed, {}, [&](std::span<std::vector<std::byte>> bytes) {
-            return compose_values(task, workload, own, strength, headroom, bytes, kind, thresholds);
-          });
-    };
-    if (!bears(library, layout, oracle, composed(kHeadroom), rows)) continue;
-    Inputs inputs = composed(0);
-    if (bears(library, layout, oracle, inputs, rows)) return inputs;
+    std::optional<Inputs> fallback;
+    for (std::uint64_t attempt = 0; attempt < kJointAttempts; ++attempt) {
+      const std::uint64_t own = derive_seed(
+          seed, "composition", static_cast<std::uint64_t>(strength) + kMostStrength * 2 * attempt);
+      JointChange joint;
+      const auto composed = [&](int headroom, bool counterpart) {
+        return make_altered_inputs(
+            &library, task, workload, seed, {}, [&](std::span<std::vector<std::byte>> bytes) {
+              joint = {.counterpart = counterpart};
+              return compose_values(task, workload, own, strength, headroom, bytes, kind, thresholds, &joint);
+            });
+      };
+      const Inputs larger = composed(kHeadroom, false);
+      const bool once = joint.kind == JointChange::Kind::none || bytes_of(larger) > kJointBytes;
+      if (bears(library, layout, oracle, larger, rows)) {
+        Inputs inputs = composed(0, false);
+        if (bears(library, layout, oracle, inputs, rows)) {
+          if (once || shows(library, layout, oracle, joint.kind, inputs, composed(0, true), rows))
+            return inputs;
+          if (!fallback) fallback = std::move(inputs);
+        }
+      }
+      if (once) break;
+    }
+    if (fallback) return std::move(*fallback);
   }
   return make_inputs(&library, task, workload, seed);
 }

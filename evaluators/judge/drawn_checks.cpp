@@ -32,6 +32,8 @@ constexpr ShapeLimits kFocused{3e7, 0x1p22};
 constexpr ShapeLimits kTiny{1e6, 0x1p17};
 // In the longest, a dimension may have as many bytes as positions beyond 16 bits need.
 constexpr ShapeLimits kLongest{2e8, 0x1p28};
+// And two together.
+constexpr ShapeLimits kFilled{2e8, 0x1p27};
 // From here on a dimension may need a medium size.
 constexpr double kLargeFocus = 0x1p15;
 // How much more a shape may cost than the stress shapes, to have the macros of a specialisation.
@@ -47,7 +49,11 @@ constexpr std::size_t kOutcomeShapes = 8;  // that show an outcome, or more are 
 // Rows of at least so much of the longest, and how often each has values that show in long sums what is left
 // out.
 constexpr double kLong = 0.25;
-constexpr std::uint64_t kLongTurns = 2;
+constexpr std::uint64_t kLongTurns = 2, kWideTurns = 4;
+// Shapes on which two tensors are composed together, before all others.
+constexpr std::size_t kJointShapes = 8;
+constexpr double kLeastJointFlops = 1e3;
+constexpr std::size_t kFilledFirst = 2;  // pairs of dimensions, before wide rows
 constexpr std::uint64_t kElsewhere = 4;  // one run of so many has the facts of another machine
 
 std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
@@ -170,10 +176,20 @@ class DrawnChecks {
     for (const auto* all : {&exactly_, &scattered_}) std::ranges::copy(*all, std::back_inserter(reached));
     if (auto beyond = draw_alternatives_of(reached)) return beyond;
     if (auto beyond = draw_decided(reached)) return beyond;
-    for (const std::vector<Focus>& longest : longest_foci(task_, variant_, seed_for("longest")))
-      for (Workload& shape : draw_focused_shapes(task_, variant_, around_, kLongest, longest, 1,
-                                                 seed_for("longest", thorough_.size()), runs_))
-        thorough_.push_back({std::move(shape)});
+    const auto first_of_each = [&](const std::vector<std::vector<Focus>>& all, const ShapeLimits& limits,
+                                   std::string_view purpose) {
+      std::vector<Workload> drawn;
+      for (std::size_t i = 0; i < all.size(); ++i)
+        std::ranges::move(
+            draw_focused_shapes(task_, variant_, around_, limits, all[i], 1, seed_for(purpose, i), runs_),
+            std::back_inserter(drawn));
+      return drawn;
+    };
+    for (Workload& shape :
+         first_of_each(longest_foci(task_, variant_, seed_for("longest")), kLongest, "longest"))
+      thorough_.push_back({std::move(shape)});
+    filled_ = first_of_each(filled_foci(task_, seed_for("filled")), kFilled, "filled");
+    wide_ = first_of_each(wide_foci(task_, seed_for("wide")), kLongest, "wide");
     return std::nullopt;
   }
 
@@ -326,9 +342,37 @@ class DrawnChecks {
     return turns;
   }
 
+  // Two tensors that only together show a mistake, on the smallest shapes near listed ones.
+  void add_joint(Phase& to) const {
+    std::vector<Workload> smallest = scattered_;
+    std::ranges::stable_sort(smallest, {}, [&](const Workload& w) { return task_.flops(w); });
+    std::erase_if(smallest, [&](const Workload& w) { return task_.flops(w) < kLeastJointFlops; });
+    if (smallest.size() > kJointShapes) smallest.resize(kJointShapes);
+    for (const int kind : kJointKinds)
+      for (std::size_t i = 0; i < smallest.size(); ++i)
+        to.runs.push_back({smallest[i],
+                           {.composed = true, .kind = kind, .drawn_shape = true},
+                           seed_for(fmt::format("joint {}", kind), i)});
+  }
+
   std::vector<Phase> in_phases() const {
-    Phase outcomes{kOutcomeSeconds, {}, true}, longest{kLongestSeconds, {}, true}, first{kDrawnSeconds, {}},
-        later{kDrawnKindsSeconds, {}};
+    Phase outcomes{kOutcomeSeconds, {}, true}, filled{kFilledSeconds, {}, true},
+        longest{kLongestSeconds, {}, true}, first{kDrawnSeconds, {}}, later{kDrawnKindsSeconds, {}};
+    const auto add_long = [&](Phase& to, const Workload& shape, int kind, std::uint64_t seed) {
+      to.runs.push_back({shape, {.composed = true, .kind = kind, .drawn_shape = true}, seed});
+    };
+    const auto add_filled = [&](std::size_t from, std::size_t to) {
+      for (std::size_t i = from; i < std::min(to, filled_.size()); ++i)
+        filled.runs.push_back({filled_[i], {.drawn_shape = true}, seed_for("filled run", i)});
+    };
+    add_filled(0, kFilledFirst);
+    for (std::uint64_t turn = 0; turn < kWideTurns; ++turn) {
+      for (const int kind : kLongKinds)
+        for (std::size_t i = 0; i < wide_.size(); ++i)
+          add_long(filled, wide_[i], kind,
+                   derive_seed(seed_for(fmt::format("wide {}", kind), i), "turn", turn));
+      if (turn == 0) add_filled(kFilledFirst, filled_.size());
+    }
     std::map<std::string, double> lengths = longest_extents(task_);
     for (const std::string& row : task_.rows) lengths.erase(row);
     for (std::uint64_t turn = 0; turn < kLongTurns; ++turn)
@@ -337,9 +381,8 @@ class DrawnChecks {
           if (const Workload& shape = thorough_[i].shape; std::ranges::any_of(lengths, [&](const auto& each) {
                 return shape.values.at(each.first) >= kLong * each.second;
               }))
-            longest.runs.push_back({shape,
-                                    {.composed = true, .kind = kind, .drawn_shape = true},
-                                    derive_seed(seed_for(fmt::format("long {}", kind), i), "turn", turn)});
+            add_long(longest, shape, kind,
+                     derive_seed(seed_for(fmt::format("long {}", kind), i), "turn", turn));
     for (const char* round : {"first round", "second round", "third round"}) {
       for (const auto& turn : in_turns(decided_, round))
         std::ranges::copy(turn, std::back_inserter(outcomes.runs));
@@ -352,6 +395,7 @@ class DrawnChecks {
     if (confirming_)
       for (const Workload& shape : draw_large_counts(task_, variant_, timed_, seed_for("counts"), runs_))
         add(shape, {.drawn_shape = true}, "count");
+    if (confirming_) add_joint(first);
     std::vector<Place> at_numbers;
     for (const Workload& shape : exactly_) at_numbers.push_back({shape});
     const std::vector<std::vector<DrawnRun>> turns = in_turns(at_numbers, "exact");
@@ -373,7 +417,7 @@ class DrawnChecks {
       for (const auto& turn : in_turns(small, "kinds"))
         std::ranges::copy(turn, std::back_inserter(later.runs));
     }
-    return {std::move(outcomes), std::move(longest), std::move(first), std::move(later)};
+    return {std::move(outcomes), std::move(filled), std::move(longest), std::move(first), std::move(later)};
   }
 
   Checker& checker_;
@@ -393,6 +437,7 @@ class DrawnChecks {
   int claimed_ = 0, illegal_ = 0;
   std::vector<Workload> scattered_, exactly_,
       tabled_;                             // anywhere; at a number of the source; at a table's row
+  std::vector<Workload> filled_, wide_;    // of two large dimensions; of long rows
   std::vector<Place> decided_, thorough_;  // with values of every kind
 };
 

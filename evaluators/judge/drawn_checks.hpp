@@ -22,11 +22,11 @@ struct DrawnCounts {
 inline constexpr DrawnCounts kDrawnSearching{}, kDrawnConfirming{16, 144, 240, 48, 6, 256};
 // And for a confirmation, with more rows than any listed shape.
 inline constexpr std::size_t kDrawnFar = 3;
-// How long a confirmation runs the outcomes of conditions (outcomes.hpp) with values of every kind, then the
-// longest shapes and the alternatives of `requires`, then drawn shapes, and then further kinds of values at
-// a number.
-inline constexpr double kOutcomeSeconds = 15.0, kLongestSeconds = 15.0, kDrawnSeconds = 45.0,
-                        kDrawnKindsSeconds = 15.0;
+// How long a confirmation runs the outcomes of conditions (outcomes.hpp) with values of every kind, then wide
+// rows and two large dimensions together, then the longest shapes and the alternatives of `requires`, then
+// drawn shapes, and then further kinds of values at a number.
+inline constexpr double kOutcomeSeconds = 15.0, kFilledSeconds = 8.0, kLongestSeconds = 15.0,
+                        kDrawnSeconds = 45.0, kDrawnKindsSeconds = 15.0;
 
 // Assignments of macros for which nothing is compiled yet are drawn too, when a variant is to be confirmed.
 inline constexpr std::size_t kDrawnAssignments = 24, kOutcomeAssignments = 6, kFocusedAssignments = 18;

@@ -69,6 +69,8 @@ class ShapeDraw {
     for (const std::string& name : others)
       if (focus.others == Focus::Others::least)
         take_least(name);
+      else if (focus.others == Focus::Others::two)
+        take_multiple(name, 2);
       else if (focus.others == Focus::Others::small && below(stream_, 4) != 0)
         take_small(name);
     // The dimension that the focus refers to is of any size; it has its own default value otherwise.

@@ -17,6 +17,15 @@ namespace {
 
 constexpr std::int64_t kGreatestProduct = 1 << 23;  // of two numbers of a source
 
+// An odd value, and a multiple that tiles may require.
+void add_rounded(const Focus& like, std::vector<Focus>& to) {
+  constexpr double kTile = 64.0;
+  to.push_back(like);
+  to.back().value = 2.0 * std::floor(like.value / 2.0) + 1.0;
+  to.push_back(like);
+  to.back().value = kTile * std::max(1.0, 2.0 * std::floor(like.value / kTile / 2.0) - 1.0);
+}
+
 }  // namespace
 
 std::vector<Focus> foci_of(const Task& task, const Variant& variant, std::uint64_t seed) {
@@ -238,6 +247,62 @@ std::vector<std::vector<Focus>> longest_foci(const Task& task, const Variant& va
       all.push_back(std::move(from->back()));
       from->pop_back();
     }
+  return all;
+}
+
+std::vector<std::vector<Focus>> filled_foci(const Task& task, std::uint64_t seed) {
+  constexpr std::size_t kMostPairs = 6;
+  constexpr int kHalvings = 12;
+  RandomStream stream = stream_of(seed, "filled", 0);
+  const std::map<std::string, double> extents = longest_extents(task);
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const Dimension& d : task.dimensions)
+    for (const Dimension& other : task.dimensions)
+      if (other.name != d.name) pairs.emplace_back(d.name, other.name);
+  shuffle(pairs, stream);
+  const auto counts_rows = [&](const std::string& name) { return std::ranges::count(task.rows, name) > 0; };
+  const auto others = std::stable_partition(pairs.begin(), pairs.end(), [&](const auto& pair) {
+    return counts_rows(pair.first) && counts_rows(pair.second);
+  });
+  // A few divisors are harmless, so where only two dimensions count rows each order of them comes twice.
+  if (const std::vector of_rows(pairs.begin(), others); of_rows.size() == 2)
+    pairs.insert(others, of_rows.begin(), of_rows.end());
+  if (pairs.size() > kMostPairs) pairs.resize(kMostPairs);
+  std::vector<std::vector<Focus>> all;
+  for (const auto& [name, also] : pairs) {
+    Focus focus{name,
+                extents.at(name) * (0.75 + 0.25 * uniform(stream)),
+                Focus::Relation::none,
+                {},
+                true,
+                Focus::Others::two,
+                also};
+    focus.also_value = std::min(extents.at(also), 3.0 + 2.0 * static_cast<double>(below(stream, 2)));
+    focus.value *= 3.0 / focus.also_value;
+    std::vector<Focus>& alternatives = all.emplace_back();
+    for (int i = 0; i < kHalvings; ++i, focus.value /= 2.0) add_rounded(focus, alternatives);
+  }
+  return all;
+}
+
+std::vector<std::vector<Focus>> wide_foci(const Task& task, std::uint64_t seed) {
+  constexpr int kOfEach = 2, kHalvings = 4;
+  RandomStream stream = stream_of(seed, "wide", 0);
+  std::vector<std::vector<Focus>> all;
+  for (const auto& [name, longest] : longest_extents(task)) {
+    if (std::ranges::count(task.rows, name) > 0) continue;
+    for (int i = 0; i < kOfEach; ++i) {
+      Focus focus{name,
+                  std::min(longest, std::exp2(16.0 + 3.0 * uniform(stream))),
+                  Focus::Relation::none,
+                  {},
+                  true,
+                  Focus::Others::least};
+      std::vector<Focus>& alternatives = all.emplace_back();
+      for (int halving = 0; halving < kHalvings; ++halving, focus.value /= 2.0)
+        add_rounded(focus, alternatives);
+    }
+  }
   return all;
 }
 

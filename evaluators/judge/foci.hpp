@@ -19,8 +19,8 @@ struct Focus {
   enum class Relation { none, plus, times } relation = Relation::none;
   std::string of = {};
   bool compared = false;  // a number that the source or the manifest compares something with, or beside it
-  // The other dimensions: as small as possible, mostly small, or those of a listed shape.
-  enum class Others { least, small, listed } others = Others::small;
+  // The other dimensions: as small as possible, two, mostly small, or those of a listed shape.
+  enum class Others { least, two, small, listed } others = Others::small;
   std::string also = {};    // another dimension that has a value, too, which may be `of`; empty: none
   double also_value = 0.0;  // its value
 };
@@ -40,5 +40,12 @@ std::vector<Focus> table_foci(const Task&, const Variant&, std::uint64_t seed);
 // few; the other dimensions as small as possible, mostly small, near those of a listed shape, or one of them
 // at a number with which the source may compare it.
 std::vector<std::vector<Focus>> longest_foci(const Task&, const Variant&, std::uint64_t seed);
+
+// As above, for up to six pairs of dimensions, those of rows first: both are large together and of no special
+// size, so that the number of what is dealt out and the number by which it is divided are.
+std::vector<std::vector<Focus>> filled_foci(const Task&, std::uint64_t seed);
+// And two for each dimension that counts no rows, from 2^16 to 2^19: rows so long that what is left out of
+// each element shows, and so short that rounding is much less.
+std::vector<std::vector<Focus>> wide_foci(const Task&, std::uint64_t seed);
 
 }  // namespace cultivar

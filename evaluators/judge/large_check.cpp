@@ -2,17 +2,20 @@
 #include "evaluators/judge/large_check.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <new>
 #include <numeric>
+#include <set>
 
 #include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/judge/extents.hpp"
 #include "evaluators/judge/foci.hpp"
 #include "evaluators/judge/stages.hpp"
+#include "evaluators/system/random.hpp"
 #include "evaluators/system/secret.hpp"
 #include "evaluators/task/make_workload.hpp"
 
@@ -252,10 +255,162 @@ LargeCheck check_large(const CascadeSite& site, const Compiled& compiled, std::u
   return result;
 }
 
+namespace {
+
+constexpr double kSecondsOfProduct = 1.5;
+
+std::string note_of_product(const std::string& product) {
+  return fmt::format(
+      "{} is more than 32 bits hold, and in the build that was run an overflow of signed integers is an "
+      "illegal instruction: compute products of sizes in 64 bits, or limit `requires`.\n",
+      product);
+}
+
+// A shape in which these dimensions multiply to as much as tensors of 2^31 - 1 bytes and the memory allow,
+// the others small; rows of the repeated dimension lie in memory that repeats. nullopt: to no more than
+// kLeast.
+class ProductShape {
+ public:
+  ProductShape(const CascadeSite& site, const Compiled& compiled, const Facts& facts)
+      : site_(site), task_(site.task), compiled_(compiled), facts_(facts) {}
+
+  std::optional<LargeShape> of(const std::set<std::string>& names, const Workload& like) {
+    constexpr double kLeast = 0x1p40;
+    repeated_ = repeated_dimension(task_);
+    if (!names.contains(repeated_)) repeated_.clear();
+    Workload shape = like;
+    for (const Dimension& d : task_.dimensions)
+      if (!names.contains(d.name)) take(shape, d.name, 1.0);
+    // The smallest first: equal ones multiply to most. Multiples of listed values are what tiles require.
+    std::set<std::string> growing = names;
+    while (!growing.empty()) {
+      const std::string name = *std::ranges::min_element(
+          growing, {}, [&](const std::string& each) { return shape.values.at(each); });
+      const double unit = like.values.at(name), times = shape.values.at(name) / unit;
+      if (!take(shape, name, unit * std::ceil(times * 1.3))) growing.erase(name);
+    }
+    double product = 1.0;
+    for (const std::string& name : names) product *= shape.values.at(name);
+    if (product < kLeast) return std::nullopt;
+    if (repeated_.empty()) return LargeShape{shape, shape, {}, 0, 0, 0, 0};
+    const auto rows = static_cast<std::int64_t>(shape.values.at(repeated_));
+    const auto one = with(task_, shape, repeated_, 1);
+    const std::int64_t period =
+        one ? period_of(task_, *one, repeated_, static_cast<std::int64_t>(site_.device.least_period())) : 0;
+    if (period == 0 || rows < period + kTail) return std::nullopt;
+    LargeShape large{{}, {}, repeated_, period, (rows - kTail) / period, kTail, 0};
+    const auto all = with(task_, shape, repeated_, large.period * large.repeats + large.tail),
+               distinct = with(task_, shape, repeated_, large.period + large.tail);
+    if (!all || !distinct || !usable(*all)) return std::nullopt;
+    large.workload = *all, large.distinct = *distinct;
+    return large;
+  }
+
+ private:
+  bool take(Workload& shape, const std::string& name, double value) {
+    Bindings given = given_values(task_, shape);
+    given[name] = value;
+    Expected<Workload> made = make_workload(task_, std::move(given), shape.dtype, true);
+    if (!made || !usable(*made)) return false;
+    shape = std::move(*made);
+    return true;
+  }
+  bool usable(const Workload& w) const {
+    std::size_t stored = 0;
+    for (const TensorSpec& tensor : task_.tensors) {
+      const std::size_t bytes = task_.bytes_of(tensor, w);
+      if (bytes > static_cast<std::size_t>(kUncheckedBytes)) return false;
+      if (repeated_.empty() || std::ranges::count(tensor.shape, repeated_) == 0) stored += bytes;
+    }
+    return stored <= kMostMemory / 2 &&
+           std::ranges::all_of(
+               task_.dimensions,
+               [&](const Dimension& d) { return w.values.at(d.name) <= extents_.at(d.name); }) &&
+           compiled_.binary(macros(compiled_.variant, task_, w)) != nullptr &&
+           claims(compiled_.variant, task_, w) && is_legal(compiled_.variant, task_, w, facts_);
+  }
+
+  const CascadeSite& site_;
+  const Task& task_;
+  const Compiled& compiled_;
+  const Facts& facts_;
+  const std::map<std::string, double> extents_ = accepted_extents(task_);
+  std::string repeated_;
+};
+
+// One run, of which only a crash counts: most are too slow to end, and rows that repeat may be wrong.
+std::optional<Evaluation> crash_of(const CascadeSite& site, const Compiled& compiled, const Facts& facts,
+                                   const LargeShape& shape) {
+  const Task& task = site.task;
+  const auto plan = make_plan(compiled.variant, task, shape.workload, facts);
+  const Binary* const binary = compiled.binary(macros(compiled.variant, task, shape.workload));
+  const std::vector<Repetition> repetitions =
+      shape.dimension.empty() ? std::vector<Repetition>() : repetitions_of(task, shape);
+  if (!plan || binary == nullptr || stored_bytes(*plan, repetitions) > kMostMemory) return std::nullopt;
+  site.progress({Stage::confirm, {}, "confirm " + shape.workload.name});
+  auto session = site.device.open_repeating(*binary, *plan, repetitions, kSecondsOfProduct);
+  if (!session) return std::nullopt;
+  std::vector<std::vector<std::byte>> inputs, outputs = output_buffers(task, shape.distinct);
+  for (const TensorSpec& tensor : task.tensors) {
+    if (tensor.role != Role::input) continue;
+    inputs.emplace_back(task.bytes_of(tensor, shape.distinct));
+    if (const Fill fill = task.fill(tensor.fill, shape.distinct); is_whole(fill.kind))
+      fill_tensor(fill, 1, task.shape(tensor, shape.distinct), task.dtype(tensor, shape.distinct),
+                  inputs.back());
+  }
+  RunOptions options;
+  options.deadline_s = kSecondsOfProduct;
+  const auto ran = (*session)->run(inputs, outputs, options);
+  if (ran || ran.error().kind != Fault::Kind::crashed) return std::nullopt;
+  return rejection_of(Stage::confirm, ran.error(), shape.workload.name);
+}
+
+bool have_together(const Task& task, std::span<const std::string> names) {
+  return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
+    return std::ranges::all_of(
+        names, [&](const std::string& name) { return std::ranges::count(tensor.shape, name) > 0; });
+  });
+}
+
+// Three dimensions that no tensor has together, such as those of a matrix product: the steps of all its
+// tiles.
+std::optional<Evaluation> check_triples(const CascadeSite& site, const Compiled& trapping, const Facts& facts,
+                                        std::uint64_t seed) {
+  constexpr std::size_t kMostTriples = 3;
+  const Task& task = site.task;
+  if (task.derived || site.device.least_period() == 0) return std::nullopt;
+  const std::vector<Workload> claimed = every_claimed_shape(task, trapping.variant);
+  if (claimed.empty()) return std::nullopt;
+  std::vector<std::vector<std::string>> triples;
+  for (std::size_t i = 0; i < task.dimensions.size(); ++i)
+    for (std::size_t j = i + 1; j < task.dimensions.size(); ++j)
+      for (std::size_t k = j + 1; k < task.dimensions.size(); ++k)
+        if (std::vector<std::string> three{task.dimensions[i].name, task.dimensions[j].name,
+                                           task.dimensions[k].name};
+            !have_together(task, three))
+          triples.push_back(std::move(three));
+  RandomStream stream = stream_of(seed, "triples", 0);
+  shuffle(triples, stream);
+  ProductShape product(site, trapping, facts);
+  std::size_t run = 0;
+  for (const std::vector<std::string>& three : triples) {
+    const Workload& like = claimed[below(stream, claimed.size())];
+    const auto shape = product.of({three.begin(), three.end()}, like);
+    if (!shape) continue;
+    if (auto wrong = crash_of(site, trapping, facts, *shape)) {
+      wrong->diagnostics += note_of_product(fmt::format("{}", fmt::join(three, " x ")));
+      return wrong;
+    }
+    if (++run == kMostTriples) break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<Evaluation> check_products(const CascadeSite& site, const Compiled& compiled,
                                          std::uint64_t seed) {
   if (compiled.overflow_builds.empty()) return std::nullopt;
-  constexpr double kSecondsOfProduct = 1.5;
   constexpr ShapeLimits kProducts{1e15, 0x1p28};
   // Beyond 2^32: masks leave half of the pairs.
   constexpr std::pair<double, double> kFactors[] = {{66001, 66003}, {0x1p21 - 1, 2063}, {2063, 0x1p21 - 1}};
@@ -271,18 +426,13 @@ std::optional<Evaluation> check_products(const CascadeSite& site, const Compiled
     return trapping.binary(macros(compiled.variant, task, w)) != nullptr &&
            claims(compiled.variant, task, w) && is_legal(compiled.variant, task, w, facts) && fits(w);
   };
-  const auto together = [&](const std::string& a, const std::string& b) {
-    return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
-      return std::ranges::count(tensor.shape, a) > 0 && std::ranges::count(tensor.shape, b) > 0;
-    });
-  };
   const std::vector<Workload> around = every_claimed_shape(task, compiled.variant);
   Checker checker(site.device, task, site.oracle,
                   {.run_deadline_s = kSecondsOfProduct, .oracle_flops = kComparedFlops, .awaited = true});
   for (std::size_t i = 0; i < task.dimensions.size(); ++i)
     for (std::size_t j = i + 1; j < task.dimensions.size(); ++j) {
       const std::string &a = task.dimensions[i].name, &b = task.dimensions[j].name;
-      if (together(a, b)) continue;
+      if (have_together(task, std::vector{a, b})) continue;
       std::vector<Focus> foci;
       for (const auto& [of_a, of_b] : kFactors)
         foci.push_back({a, of_a, Focus::Relation::none, {}, true, Focus::Others::least, b, of_b});
@@ -292,15 +442,11 @@ std::optional<Evaluation> check_products(const CascadeSite& site, const Compiled
         auto wrong = checker.check(Stage::confirm, trapping, shape, derive_seed(seed, shape.name),
                                    {.drawn_shape = true});
         if (!wrong || wrong->late || wrong->host_fault) continue;
-        wrong->diagnostics += fmt::format(
-            "{} x {} is more than 32 bits hold, and in the build that was run an overflow of signed integers "
-            "is an "
-            "illegal instruction: compute products of sizes in 64 bits, or limit `requires`.\n",
-            a, b);
+        wrong->diagnostics += note_of_product(fmt::format("{} x {}", a, b));
         return wrong;
       }
     }
-  return std::nullopt;
+  return check_triples(site, trapping, facts, derive_seed(seed, "triples"));
 }
 
 }  // namespace cultivar

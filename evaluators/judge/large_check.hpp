@@ -44,8 +44,9 @@ struct LargeCheck {
 LargeCheck check_large(const CascadeSite&, const Compiled&, std::uint64_t seed);
 
 // Runs the overflow build on shapes in which two dimensions that no tensor has together multiply to more than
-// 2^32, such as the queries and the keys of attention: kernels that divide work compute such products. The
-// runs are short, and time-outs refuse nothing. nullopt: all that ended were right.
+// 2^32, such as the queries and the keys of attention, and three to as much as tensors of 2^31 - 1 bytes
+// allow, such as those of a matrix product: kernels that divide work compute such products. The runs are
+// short, and time-outs refuse nothing. nullopt: all that ended were right.
 std::optional<Evaluation> check_products(const CascadeSite&, const Compiled&, std::uint64_t seed);
 
 inline constexpr double kLargeCheckSeconds = 90.0;  // at most, on a busy machine

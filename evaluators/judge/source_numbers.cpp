@@ -205,9 +205,12 @@ class Reader {
   }
 
   void add_threshold(std::size_t i, std::vector<double>& thresholds) const {
-    const double size = tokens_[i].real;
-    if (!(size > 0x1p-126 && size < 0x1p128) || thresholds.size() >= kMostSourceNumbers) return;
     const std::size_t first = i > 0 && tokens_[i - 1].text == "-" ? i - 1 : i;
+    // A whole number below zero is compared with no size.
+    const bool below_zero =
+        tokens_[i].kind == Token::Kind::number && first < i && first > 0 && compares(tokens_[first - 1]);
+    const double size = below_zero ? static_cast<double>(tokens_[i].value) : tokens_[i].real;
+    if (!(size > 0x1p-126 && size < 0x1p128) || thresholds.size() >= kMostSourceNumbers) return;
     const bool compared = beside(first, i + 1);
     if (compared || (first > 0 && tokens_[first - 1].text == "=")) thresholds.push_back(size);
     if (compared) thresholds.push_back(size);

@@ -18,8 +18,8 @@ struct SourceNumbers {
   std::vector<std::int64_t> others;
   // The name on the other side of a comparison, and the number: ("D", 128) of `D % 128 != 0`.
   std::vector<std::pair<std::string, std::int64_t>> named;
-  // Sizes of real numbers beside a comparison (twice), or after `=`, from 2^-126 to 2^128: values may be
-  // compared with them.
+  // Sizes of real numbers beside a comparison (twice), or after `=`, from 2^-126 to 2^128, and of whole
+  // numbers below zero beside a comparison (`> -18`): values may be compared with them.
   std::vector<double> thresholds;
   // Numbers that stand together in braces, such as {768, 3072, 256}: rows of a table.
   std::vector<std::vector<std::int64_t>> rows;

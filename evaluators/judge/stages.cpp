@@ -166,7 +166,11 @@ const Binary* Compiled::check_build(const std::vector<std::string>& wanted) cons
 std::vector<std::int64_t> rows_to_check(const Task& task, const Workload& workload, const RowLayout& layout,
                                         double oracle_flops, std::uint64_t seed) {
   const std::int64_t block_rows = std::max<std::int64_t>(1, task.tolerance.block_rows);
-  const double share = std::min(1.0, oracle_flops / std::max(1.0, task.flops(workload)));
+  // Less than a row costs the oracle, however short it is.
+  constexpr double kLeastRowFlops = 24.0;
+  const double share =
+      std::min(1.0, oracle_flops /
+                        std::max(kLeastRowFlops * static_cast<double>(layout.rows()), task.flops(workload)));
   std::mt19937_64 stream(seed);
   std::vector<std::int64_t> rows;
   for (const RowGroup& group : layout.groups()) {

@@ -51,6 +51,7 @@ constexpr Change kKinds[] = {Change::shift,       Change::scale_up, Change::outl
                              Change::gap,         Change::front,    Change::together, Change::opposed};
 static_assert(std::size(kKinds) == kCompositionKinds);
 static_assert(kKinds[kLongKinds[0]] == Change::gap && kKinds[kLongKinds[1]] == Change::front);
+static_assert(kKinds[kJointKinds[0]] == Change::together && kKinds[kJointKinds[1]] == Change::opposed);
 // Values of a uniform fill must stay in its range.
 constexpr Change kBounded[] = {Change::calm, Change::ties};
 
@@ -120,7 +121,7 @@ class Composer {
   std::string grow(std::span<double> values, std::size_t number, const std::set<std::size_t>& indices) {
     values_ = values;
     const double most = std::log2(largest(dtype_)), reserve = std::min(9.0, most / 6.0);
-    const double power = below(stream_, 4) != 0 ? most - reserve - 3.0 * uniform(stream_)
+    const double power = below(stream_, 8) != 0 ? most - reserve - 3.0 * uniform(stream_)
                                                 : powers_ * (0.5 + 0.5 * uniform(stream_));
     const double factor = grown(std::exp2(power));
     at(number, indices, [&](double x) { return x * factor; });
@@ -151,6 +152,11 @@ class Composer {
     if (below(stream_, 4) == 0) threshold = std::sqrt(threshold);  // what is compared may be a square
     return threshold *
            std::exp2(below(stream_, 2) == 0 ? 0.25 * uniform(stream_) : 2.0 * uniform(stream_) - 1.0);
+  }
+  // This size, or in two of three cases, if there are thresholds, one of them and up to a sixteenth more.
+  double barely_beyond(double usual) {
+    if (thresholds_.empty() || below(stream_, 3) == 0) return usual;
+    return thresholds_[below(stream_, thresholds_.size())] * (1.0 + 0x1p-4 * uniform(stream_));
   }
   double sign() { return below(stream_, 2) == 0 ? 1.0 : -1.0; }
 
@@ -323,9 +329,13 @@ class Composer {
       case Change::gap: {
         if (!large) return {};
         const Axis axis = draw_axis();
-        constexpr double kMost = 40.0, kSpread = 0x1p-4;
-        const double by = near_threshold(near_threshold(deviation_ * kMost * uniform(stream_)));  // mostly
-        const bool late = below(stream_, 2) == 0;  // where a sum in order already has all the others
+        constexpr double kMost = 40.0, kSpread = 0x1p-4, kVisible = 10.0;
+        // Of so many exponentials the sum weighs as much as that of the one, or down to e^-10 of it.
+        const double usual = below(stream_, 2) == 0
+                                 ? std::log(static_cast<double>(axis.extent)) + kVisible * uniform(stream_)
+                                 : deviation_ * kMost * uniform(stream_);
+        const double by = barely_beyond(usual);
+        const bool late = below(stream_, 4) != 0;  // where a sum in order already has all the others
         each([&](std::size_t, double x) { return x * kSpread; });
         for (std::size_t line = 0; line < values_.size() / axis.extent; ++line)
           values_[axis.first(line) + (late ? axis.extent - 1 : draw_place(axis.extent)) * axis.stride] += by;
@@ -400,8 +410,8 @@ std::size_t choose(std::span<const ComposedTensor> tensors, RandomStream& stream
 // Two tensors are extreme at the same indices of a dimension that both have, mostly a long one: what the one
 // makes nothing is not nothing times the other. Half of the time the others are of one sign, so that all rows
 // have it so.
-std::string compose_together(const Workload& workload, std::span<ComposedTensor> tensors,
-                             RandomStream& stream) {
+std::string compose_together(const Task& task, const Workload& workload, std::span<ComposedTensor> tensors,
+                             bool counterpart, RandomStream& stream) {
   struct Pair {
     std::size_t one = 0, other = 0;
     std::vector<std::string> shared;
@@ -424,6 +434,15 @@ std::string compose_together(const Workload& workload, std::span<ComposedTensor>
     if (const std::string& longer = pair.shared[below(stream, pair.shared.size())];
         workload.values.at(longer) > workload.values.at(name))
       name = longer;
+  // Mostly one over which outputs sum.
+  const auto is_summed = [&](const std::string& each) {
+    return std::ranges::none_of(task.tensors, [&](const TensorSpec& tensor) {
+      return tensor.role == Role::output && std::ranges::count(tensor.shape, each) > 0;
+    });
+  };
+  if (const auto summed = std::ranges::find_if(pair.shared, is_summed);
+      summed != pair.shared.end() && below(stream, 4) != 0)
+    name = *summed;
   const auto axis_of = [&](const ComposedTensor& tensor) {
     return static_cast<std::size_t>(std::ranges::find(tensor.spec->shape, name) - tensor.spec->shape.begin());
   };
@@ -441,26 +460,29 @@ std::string compose_together(const Workload& workload, std::span<ComposedTensor>
   const std::string where = fmt::format(" at {} of {}", fmt::join(indices, ", "), name);
   description += one.with_values(
       [&](std::span<double> values) { return one.composer.exceed(values, axis_of(one), indices) + where; });
-  description += other.with_values(
-      [&](std::span<double> values) { return other.composer.grow(values, axis_of(other), indices) + where; });
+  if (!counterpart)
+    description += other.with_values([&](std::span<double> values) {
+      return other.composer.grow(values, axis_of(other), indices) + where;
+    });
   return description;
 }
 
 // One tensor is small, another as large: what is small is not nothing.
-std::string compose_opposed(std::span<ComposedTensor> tensors, RandomStream& stream) {
+std::string compose_opposed(std::span<ComposedTensor> tensors, bool counterpart, RandomStream& stream) {
   const std::size_t first = choose(tensors, stream), step = 1 + below(stream, tensors.size() - 1);
   ComposedTensor &one = tensors[first], &other = tensors[(first + step) % tensors.size()];
   if (one.composer.bounded() || other.composer.bounded()) return {};
   const double factor = one.composer.small_factor(), again = std::exp2(12.0 * uniform(stream) - 6.0) / factor;
-  return one.with_values([&](std::span<double> values) { return one.composer.times(values, factor); }) +
-         other.with_values([&](std::span<double> values) { return other.composer.times(values, again); });
+  return one.with_values([&](std::span<double> values) {
+    return one.composer.times(values, counterpart ? 0.0 : factor);
+  }) + other.with_values([&](std::span<double> values) { return other.composer.times(values, again); });
 }
 
 }  // namespace
 
 std::string compose_values(const Task& task, const Workload& workload, std::uint64_t seed, int strength,
                            int headroom, std::span<std::vector<std::byte>> inputs, std::optional<int> kind,
-                           std::span<const double> thresholds) {
+                           std::span<const double> thresholds, JointChange* joint) {
   RandomStream stream = stream_of(seed, "composition", static_cast<std::uint64_t>(strength));
   std::vector<ComposedTensor> tensors;
   std::size_t next = 0;
@@ -480,12 +502,18 @@ std::string compose_values(const Task& task, const Workload& workload, std::uint
   if (kind) wanted = kKinds[*kind % kCompositionKinds];
   if (!wanted && below(stream, kJoint) == 0)
     wanted = below(stream, 2) == 0 ? Change::together : Change::opposed;
-  if (strength > 0 && tensors.size() > 1 && (wanted == Change::together || wanted == Change::opposed))
-    if (std::string done = wanted == Change::together ? compose_together(workload, tensors, stream)
-                                                      : compose_opposed(tensors, stream);
-        !done.empty())
+  if (strength > 0 && tensors.size() > 1 && (wanted == Change::together || wanted == Change::opposed)) {
+    const bool counterpart = joint != nullptr && joint->counterpart, together = wanted == Change::together;
+    if (std::string done = together ? compose_together(task, workload, tensors, counterpart, stream)
+                                    : compose_opposed(tensors, counterpart, stream);
+        !done.empty()) {
+      if (joint != nullptr) joint->kind = together ? JointChange::Kind::hidden : JointChange::Kind::weighty;
       return done;
-  const StressCase* stress = !task.stress.empty() && below(stream, 5) < 2
+    }
+  }
+  // Most gaps are alone: other changes mostly close them.
+  const bool alone = wanted == Change::gap && below(stream, 4) != 0;
+  const StressCase* stress = !task.stress.empty() && !alone && below(stream, 5) < 2
                                  ? &task.stress[below(stream, task.stress.size())]
                                  : nullptr;
   const std::size_t chosen = kind ? choose(tensors, stream) : below(stream, tensors.size());
@@ -499,9 +527,9 @@ std::string compose_values(const Task& task, const Workload& workload, std::uint
         description += fmt::format("{} as in the stress case {}\n", tensor.spec->name, stress->name);
       }
     const bool main = t == chosen;
-    const std::size_t changes = !main                   ? (below(stream, 3) == 0 ? 1 : 0)
-                                : below(stream, 2) == 0 ? 1
-                                                        : 1 + below(stream, kMostChanges);
+    const std::size_t changes = !main                            ? (!alone && below(stream, 3) == 0 ? 1 : 0)
+                                : alone || below(stream, 2) == 0 ? 1
+                                                                 : 1 + below(stream, kMostChanges);
     for (std::size_t i = 0; i < changes; ++i)
       description += tensor.with_values([&](std::span<double> values) {
         return tensor.composer.change(values, main && i == 0, main && i == 0 ? wanted : std::nullopt);

@@ -18,6 +18,18 @@ namespace cultivar {
 // or hardly any.
 inline constexpr int kMostStrength = 3;
 
+// What two tensors are together, for whoever asks whether a kernel's mistake with it would show.
+struct JointChange {
+  enum class Kind {
+    none,
+    hidden,             // something is very large where the other tensor should make it nothing
+    weighty,            // something is very small, and should be something times the other tensor
+  } kind = Kind::none;  // told
+  // Asked for: the counterpart, in which what is hidden is not large, or what is weighty is 0. Outputs should
+  // be as before, or not.
+  bool counterpart = false;
+};
+
 // Replaces the floating inputs' values, those of tensors whose fill is normal, spread or uniform; values of a
 // uniform fill stay in its range. `headroom`: by how many powers of two everything that is large is larger
 // still; whoever wants values that a sound computation in f32 can bear asks whether it bears those with some
@@ -29,8 +41,11 @@ inline constexpr int kMostStrength = 3;
 inline constexpr int kCompositionKinds = 20;
 // Of these, those that show in a long sum what is left out of each of its elements.
 inline constexpr int kLongKinds[] = {16, 17};
+// And those of two tensors.
+inline constexpr int kJointKinds[] = {18, 19};
+// `joint`: see there.
 std::string compose_values(const Task&, const Workload&, std::uint64_t seed, int strength, int headroom,
                            std::span<std::vector<std::byte>> inputs, std::optional<int> kind = {},
-                           std::span<const double> thresholds = {});
+                           std::span<const double> thresholds = {}, JointChange* joint = nullptr);
 
 }  // namespace cultivar

@@ -365,6 +365,18 @@ def separable(runner, assignment):
     return found
 
 
+def permitted(runner, tensors, right):
+    """For each of the exact outputs the greatest difference that a kernel may have on these inputs."""
+    limits = []
+    for rounded, exact in zip(runner.rounded(tensors, right), right):
+        if not exact.is_floating_point() or not exact.numel():
+            limits.append(0.0)
+            continue
+        error = float((rounded - exact).abs().nan_to_num(nan=0.0, posinf=0.0).max())
+        limits.append(2 * max(error, float(exact.abs().max()) * EPS / 2) + 64 * EPS * float(exact.square().mean().sqrt()))
+    return limits
+
+
 def mistakes(runner, assignments, seconds=6.0):
     """(the Mistakes that are told apart on the first assignment, [(Mistake, why)] that are not on any, how many were tried)."""
     begin = time.process_time()
@@ -375,24 +387,9 @@ def mistakes(runner, assignments, seconds=6.0):
         every = modes.mutants(runner.compute, tensors)
     step = max(1, math.ceil(len(every) * 1.0 / 160))
     every = every[::step] if step > 1 else every
-    cases = [(tensors, exactly, None)]
-
-    def bounds(case):
-        tensors, exactly, known = case
-        if known is None:
-            near = runner.rounded(tensors, exactly)
-            known = []
-            for r, e in zip(near, exactly):
-                if not e.is_floating_point():
-                    known.append(0.0)
-                    continue
-                error = float((r - e).abs().nan_to_num(nan=0.0, posinf=0.0).max()) if e.numel() else 0.0
-                top = float(e.abs().max()) if e.numel() else 0.0
-                known.append(2 * max(error, top * EPS / 2) + 64 * EPS * float(e.square().mean().sqrt()))
-        return known
-
+    cases = [(tensors, exactly)]
     told, missed = [], []
-    known = [bounds(c) for c in cases]
+    known = [permitted(runner, *c) for c in cases]
     for mistake in every:
         if time.process_time() - begin > seconds and told:
             break
@@ -408,11 +405,11 @@ def mistakes(runner, assignments, seconds=6.0):
                         more = [t * 8 if t.is_floating_point() else t for t in more]
                     if k == 4:  # smaller ones reach what is added against a division by zero
                         more = [t * 1e-3 if i.floating and i.origin == "example" else t for t, i in zip(more, runner.inputs)]
-                    cases.append((more, runner.exact(more), None))
-                    known.append(bounds(cases[-1]))
+                    cases.append((more, runner.exact(more)))
+                    known.append(permitted(runner, *cases[-1]))
                 except Exception:
                     break
-            given, right, _ = cases[k]
+            given, right = cases[k]
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")

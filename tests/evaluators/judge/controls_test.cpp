@@ -245,10 +245,10 @@ BOOST_AUTO_TEST_CASE(large_shapes_are_checked_on_secret_blocks_and_both_ends) {
   Workload w;
   w.name = "large";
   w.dtype = Dtype::f32;
-  w.values = {{"R", 64000}, {"C", 10}};
+  w.values = {{"R", 64000}, {"C", 100}};
   const RowLayout layout(task, w);
-  const auto some = rows_to_check(task, w, layout, 6.4e4, 1),
-             others = rows_to_check(task, w, layout, 6.4e4, 2);
+  const auto some = rows_to_check(task, w, layout, 6.4e5, 1),
+             others = rows_to_check(task, w, layout, 6.4e5, 2);
   BOOST_TEST(some.size() == 6400U);
   BOOST_TEST(some.front() == 0);
   BOOST_TEST(some.back() == 63999);

@@ -293,4 +293,39 @@ BOOST_AUTO_TEST_CASE(sums_that_only_some_outputs_form_do_not_grow_without_end) {
   BOOST_TEST(drawn <= 16.0 * most);
 }
 
+// n / d as (n * inverse) >> 32, with the inverse of d rounded up, is wrong at n = d - 1 + a multiple of d
+// from where n * (inverse * d - 2^32) reaches 2^32 on: both must be large, and d no power of two.
+BOOST_AUTO_TEST_CASE(two_dimensions_are_large_together_as_no_division_by_a_reciprocal_bears) {
+  const Task task = load_task(kTasks + "transpose");
+  const Variant variant = load_variant(kTasks + "transpose/seeds/naive.cpp", task);
+  const std::vector<Workload> around = claimed_shapes(task, Stage::sweep, variant);
+  int shown = 0;
+  constexpr std::uint64_t kSeeds = 10;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    bool wrong = false;
+    for (const std::vector<Focus>& filled : filled_foci(task, seed))
+      for (const Workload& w : draw_focused_shapes(task, variant, around, {2e8, 0x1p27}, filled, 1, seed,
+                                                   [](const Workload&) { return true; })) {
+        const auto strips = (static_cast<std::uint64_t>(w.values.at("C")) + 15) / 16,
+                   count = static_cast<std::uint64_t>(w.values.at("B")) * strips - 1,
+                   inverse = ((std::uint64_t{1} << 32) + strips - 1) / strips;
+        // With one row a matrix after another is copied wherever a strip is said to lie.
+        wrong = wrong || (w.values.at("R") > 1 && (count * inverse) >> 32 != count / strips);
+      }
+    shown += wrong;
+  }
+  BOOST_TEST(shown >= 9);
+}
+
+BOOST_AUTO_TEST_CASE(wide_rows_are_long_in_one_dimension_that_counts_no_rows) {
+  const Task task = load_task(kTasks + "softmax");
+  const auto wide = wide_foci(task, 1);
+  BOOST_REQUIRE(wide.size() == 2U);
+  for (const std::vector<Focus>& alternatives : wide) {
+    BOOST_TEST(alternatives.front().name == "C");
+    BOOST_TEST((alternatives.front().value >= 0x1p16 && alternatives.front().value <= 0x1p19 + 1));
+    BOOST_TEST(std::fmod(alternatives.front().value, 2.0) == 1.0);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

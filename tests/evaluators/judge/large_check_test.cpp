@@ -224,4 +224,42 @@ BOOST_AUTO_TEST_CASE(products_of_dimensions_beyond_32_bits_are_run) {
   BOOST_TEST(contains(refused->diagnostics, "S_q x S_kv is more than 32 bits hold"), refused->diagnostics);
 }
 
+// Two of them are always within a tensor, which ends before their product does.
+BOOST_AUTO_TEST_CASE(products_of_three_dimensions_are_run_in_memory_that_repeats) {
+  const Task task = load_task(std::filesystem::path(CULTIVAR_SOURCE_DIR) / "configs/tasks/matmul");
+  const auto source = [](const std::string& steps) {
+    return R"(/*--- cultivar
+name: products
+task: matmul
+target: cpu
+requires: "dtype == f32"
+launch:
+  - kernel: products
+    threads: num_cores
+    args: [a, b, c, M, N, K, thread, threads]
+---*/
+#include <cstddef>
+extern "C" void products(const float* a, const float* b, float* c, int M, int N, int K, int thread, int threads) {
+  using Steps = )" +
+           steps +
+           R"(;
+  volatile Steps steps = static_cast<Steps>((M + 7) / 8) * ((N + 15) / 16) * ((K + 7) / 8);
+  (void)steps;
+  for (std::ptrdiff_t m = thread; m < M; m += threads)
+    for (std::ptrdiff_t n = 0; n < N; ++n) {
+      float sum = 0.0f;
+      for (std::ptrdiff_t k = 0; k < K; ++k) sum += a[m * K + k] * b[k * N + n];
+      c[m * N + n] = sum;
+    }
+}
+)";
+  };
+  const std::string right = source("long long"), wraps = source("int");
+  const CascadeSite site{cpu_test::device(), task, oracle_of(task)};
+  BOOST_TEST(!check_products(site, compiled_of(task, right), 3).has_value());
+  const auto refused = check_products(site, compiled_of(task, wraps), 3);
+  BOOST_REQUIRE(refused.has_value());
+  BOOST_TEST(contains(refused->diagnostics, "M x N x K is more than 32 bits hold"), refused->diagnostics);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

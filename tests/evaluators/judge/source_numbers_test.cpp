@@ -68,6 +68,12 @@ BOOST_AUTO_TEST_CASE(thresholds_are_real_numbers_with_which_values_are_compared)
              boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_whole_number_below_zero_is_a_size_of_values) {
+  const SourceNumbers n =
+      cultivar::source_numbers(with_code("y = d > -18 ? exp(d) : 0; if (C - 7 < R || C > 12) {}"));
+  BOOST_TEST(n.thresholds == (std::vector<double>{18.0, 18.0}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(comments_text_and_real_numbers_are_not_read) {
   const SourceNumbers n =
       cultivar::source_numbers(with_code("// C > 4096\n/* R == 512 */ float a = 88.7f, b = 1e20; int h = "

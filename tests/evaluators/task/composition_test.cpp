@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <string>
 
@@ -95,7 +96,7 @@ BOOST_AUTO_TEST_CASE(two_tensors_are_extreme_at_the_same_elements_or_one_is_as_s
                                  return compose_values(task, workload, seed, kMostStrength, 0, bytes, kind);
                                });
   };
-  constexpr int kTogether = 18, kOpposed = 19;
+  const auto& [kTogether, kOpposed] = kJointKinds;
   int together = 0, opposed = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     const Inputs inputs = of_kind(seed, kTogether);
@@ -116,6 +117,41 @@ BOOST_AUTO_TEST_CASE(two_tensors_are_extreme_at_the_same_elements_or_one_is_as_s
   }
   BOOST_TEST(together >= 3);
   BOOST_TEST(opposed >= 5);
+}
+
+// A clamped exponential shows only where a key that no query sees has a huge value.
+BOOST_AUTO_TEST_CASE(what_one_tensor_makes_nothing_is_huge_in_another_and_what_is_small_is_not_nothing) {
+  const std::filesystem::path cache = std::filesystem::path(CULTIVAR_BIN_DIR) / "../cache/tests";
+  const auto greatest = [](std::span<const double> values) {
+    double most = 0.0;
+    for (const double value : values) most = std::max(most, std::abs(value));
+    return most;
+  };
+  const auto count = [&](const char* name, int kind, const auto& shows) {
+    const Task task = task_named(name);
+    const auto oracle = open_reference(task, cache);
+    BOOST_REQUIRE(oracle);
+    Workload workload = task.edge.front();
+    workload.dtype = Dtype::f32;
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(RowLayout(task, workload).rows()));
+    std::iota(rows.begin(), rows.end(), 0);
+    int found = 0;
+    for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+      const Inputs inputs = composed_inputs(*oracle, task, workload, seed, 1, kind);
+      found += shows(inputs, Oracle(*oracle, task, workload, 1).rows(oracle->exact(), inputs.view(), rows));
+    }
+    return found;
+  };
+  const auto& [kTogether, kOpposed] = kJointKinds;
+  const int hidden = count("attention_forward", kTogether, [&](const Inputs& inputs, const auto& out) {
+    return greatest(inputs.decoded[2]) > 1e33 && greatest(out) < 1e9;
+  });
+  BOOST_TEST(hidden >= 4);
+  const int weighty = count("layernorm", kOpposed, [&](const Inputs& inputs, const auto& out) {
+    return greatest(inputs.decoded[0]) < 1e-3 &&
+           greatest(out) > 0.01 * greatest(inputs.decoded[1]) * greatest(inputs.decoded[0]);
+  });
+  BOOST_TEST(weighty >= 4);
 }
 
 BOOST_AUTO_TEST_CASE(composed_inputs_are_such_that_the_oracle_and_its_roundings_are_finite) {
