@@ -404,7 +404,7 @@ std::string describe_device(const std::string& description, const Facts& facts, 
                         seen.cold.empty() ? "last-level" : "first-level");
   if (!most.empty()) {
     most.back() = '.';
-    words += "Measured peaks of the complete device (the roofline in tables):" + most + "\n";
+    words += "Measured peaks of the complete device (a least time is the work at these, and a launch):" + most + "\n";
     if (!seen.cold.empty())
       words += fmt::format(
           "Timed runs begin with cold caches: the roofline moves bytes at what a copy of as many reached "
@@ -450,7 +450,7 @@ std::string describe_measurements(const Evaluation& evaluation, const std::vecto
     words += fmt::format(" {} {}.", name, number(value));
   words += "\n\n| workload | median | q1 - q3 | value |";
   const bool floors = floors_us.size() == workloads.size();
-  if (floors) words += " of roofline |";
+  if (floors) words += " of the least time |";
   for (const Reference& reference : references)
     words += fmt::format(" vs {}{} |", reference.name,
                          reference.bounds.empty() ? "" : fmt::format(" ({})", reference.basis));
@@ -464,8 +464,9 @@ std::string describe_measurements(const Evaluation& evaluation, const std::vecto
     words += fmt::format("| {} | {} | {} - {} | {:.4g} {} |", row->workload, time_of(row->median_us),
                          time_of(row->q1_us), time_of(row->q3_us), row->value, row->unit);
     if (floors)
-      words +=
-          fmt::format(" {} |", share_in_words(row->median_us > 0.0 ? floors_us[i] / row->median_us : 0.0));
+      words += fmt::format(" {} of {} |",
+                           share_in_words(row->median_us > 0.0 ? floors_us[i] / row->median_us : 0.0),
+                           time_of(floors_us[i]));
     for (const Reference& reference : references) {
       const double other = i < reference.values.size() ? reference.values[i] : 0.0;
       words += other > 0.0 ? fmt::format(" {:.3f}x", row->value / other) : std::string(" -");

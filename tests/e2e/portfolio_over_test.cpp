@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runs alone
 // long: 150 s, engine/export
-// always: what_is_not_understood_is_refused_before_anything_is_measured
 // A portfolio learnt over a domain, by the real programs on this machine's cores: a call that is killed, the
 // next one that goes on, and the bundle that dispatches by the table.
 #include <boost/test/unit_test.hpp>

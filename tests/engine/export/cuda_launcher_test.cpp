@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exported cuda launcher is compiled and run on a driver that only writes down what it is asked; that
 // must be the plan that the judge would launch, for every workload.
+// long: 40 s, engine/export, evaluators/launchers, evaluators/devices/cuda
 #include "evaluators/devices/cuda/launcher.hpp"
 
 #include <algorithm>

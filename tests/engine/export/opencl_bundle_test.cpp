@@ -2,7 +2,6 @@
 // Whole opencl bundles, from a record to the built project, on this machine's first OpenCL device: what their
 // launchers compute and refuse, and what their verifiers find. Skipped where OpenCL has no device.
 // long: 150 s, engine/export, evaluators/launchers, evaluators/devices/opencl
-// always: the_verifier_names*
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verifier of an exported cpu kernel: what it covers, and what it says of kernels that are changed so
 // that they are wrong, crash or hang.
+// long: 35 s, engine/export
 #include <boost/test/unit_test.hpp>
 #include <set>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels whose offsets wrap around beyond 2^31 elements.
 // runs alone
+// long: 30 s, evaluators/judge, evaluators/devices/cpu
 #include "evaluators/judge/large_check.hpp"
 #include "evaluators/check/open_reference.hpp"
 
