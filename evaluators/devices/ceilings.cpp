@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "evaluators/system/files.hpp"
@@ -51,6 +52,13 @@ void keep_ceilings(const std::filesystem::path& folder, const std::string& devic
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   (void)write_atomically(file_of(folder, device), facts.dump(1) + "\n");
+}
+
+void raise_rates(Ceilings& ceilings, const Ceilings& known) {
+  ceilings.flops = std::max(ceilings.flops, known.flops);
+  ceilings.bytes_per_second = std::max(ceilings.bytes_per_second, known.bytes_per_second);
+  ceilings.cached_bytes_per_second =
+      std::max(ceilings.cached_bytes_per_second, known.cached_bytes_per_second);
 }
 
 }  // namespace cultivar

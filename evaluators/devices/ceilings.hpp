@@ -31,6 +31,8 @@ struct Ceilings {
 // the file is missing or damaged. A folder that cannot be written costs the next start a measurement.
 std::optional<Ceilings> kept_ceilings(const std::filesystem::path& folder, const std::string& device);
 void keep_ceilings(const std::filesystem::path& folder, const std::string& device, const Ceilings&);
+// No rate is less than the known one; cold rates and the handshake stay.
+void raise_rates(Ceilings&, const Ceilings& known);
 
 struct DeviceInfo {
   std::string description;  // "AMD EPYC, 2 cores, AVX-512"

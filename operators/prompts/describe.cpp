@@ -404,10 +404,12 @@ std::string describe_device(const std::string& description, const Facts& facts, 
                         seen.cold.empty() ? "last-level" : "first-level");
   if (!most.empty()) {
     most.back() = '.';
-    words += "Measured peaks of the complete device (a least time is the work at these, and a launch):" + most + "\n";
+    words +=
+        "Measured peaks of the complete device (a least time is the work at these, and a launch):" + most +
+        "\n";
     if (!seen.cold.empty())
       words += fmt::format(
-          "Timed runs begin with cold caches: the roofline moves bytes at what a copy of as many reached "
+          "Timed runs begin with cold caches: a least time moves bytes at what a copy of as many reached "
           "then, {}.\n",
           cold_rates_in_words(seen.cold));
     words += arithmetic_words(facts, seen);

@@ -274,9 +274,7 @@ class Meter {
 };
 
 void raise_to(Ceilings& result, const Ceilings& known) {
-  result.flops = std::max(result.flops, known.flops);
-  result.bytes_per_second = std::max(result.bytes_per_second, known.bytes_per_second);
-  result.cached_bytes_per_second = std::max(result.cached_bytes_per_second, known.cached_bytes_per_second);
+  raise_rates(result, known);
   for (ColdRate& rate : result.cold)
     for (const ColdRate& before : known.cold)
       if (before.bytes == rate.bytes)

@@ -54,10 +54,7 @@ struct OpenclDevice::State {
     if (ceilings && !again) return *ceilings;
     Ceilings measured = program.measured_ceilings();
     if (ceilings) {
-      measured.flops = std::max(measured.flops, ceilings->flops);
-      measured.bytes_per_second = std::max(measured.bytes_per_second, ceilings->bytes_per_second);
-      measured.cached_bytes_per_second =
-          std::max(measured.cached_bytes_per_second, ceilings->cached_bytes_per_second);
+      raise_rates(measured, *ceilings);
       measured.handshake_s = std::min(measured.handshake_s, ceilings->handshake_s);
     }
     keep_ceilings(options.cache, name, measured);

@@ -134,10 +134,12 @@ struct OpenclCompiler::State {
     if (sent_from_outside(status.signal) || sent_from_outside(status.code - 128))
       return fail(HostFault::killed, "The OpenCL compiler was killed from outside.\n");
     if (status.code == 1) return fail(Stage::compile, first_error(log), log);
-    return fail(Stage::compile, "the OpenCL compiler failed on this source",
-                fmt::format("It {} ({} of memory, {} of output allowed).\n{}{}", status.describe(),
-                            limit_in_words(RLIMIT_AS, kMemoryBytes),
-                            limit_in_words(RLIMIT_FSIZE, most_output_bytes), child->captured(), log));
+    return fail(
+        Stage::compile, "the OpenCL compiler failed on this source",
+        fmt::format("It {} ({}{} of output allowed).\n{}{}", status.describe(),
+                    program.device().processor ? limit_in_words(RLIMIT_AS, kMemoryBytes) + " of memory, "
+                                               : std::string(),
+                    limit_in_words(RLIMIT_FSIZE, most_output_bytes), child->captured(), log));
   }
 
   // LLVM's bitcode as text, or text as bitcode, by the driver's own clang.

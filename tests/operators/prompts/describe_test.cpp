@@ -173,9 +173,9 @@ BOOST_AUTO_TEST_CASE(measurements_are_a_table_with_ratios_and_the_share_of_the_l
   const std::vector<double> floors(workloads.size(), 4000.0);
   const std::string text =
       describe_measurements(evaluation, workloads, floors, {{"incumbent #3", {0.0, 120.0}}, {"eigen", {}}});
-  BOOST_TEST(
-      contains(text, "| " + row.workload + " | 5 ms | 4.9 ms - 5.2 ms | 150 GFLOPS | 80 % of 4 ms | 1.250x | - |"),
-      text);
+  BOOST_TEST(contains(text, "| " + row.workload +
+                                " | 5 ms | 4.9 ms - 5.2 ms | 150 GFLOPS | 80 % of 4 ms | 1.250x | - |"),
+             text);
   const std::string bounded = describe_measurements(
       evaluation, workloads, {}, {{"#3", {0.0, 120.0}, {std::nullopt, Interval{1.2, 1.3}}}});
   BOOST_TEST(contains(bounded, "| 1.250x (1.200 - 1.300) |"), bounded);

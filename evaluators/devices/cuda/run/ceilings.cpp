@@ -90,9 +90,7 @@ Ceilings ceilings_of(Gpu& gpu, const std::filesystem::path& cache) {
 
 Ceilings raised_ceilings(Gpu& gpu, const std::filesystem::path& cache, Ceilings known) {
   const Ceilings again = Meter(gpu).measure();
-  known.flops = std::max(known.flops, again.flops);
-  known.bytes_per_second = std::max(known.bytes_per_second, again.bytes_per_second);
-  known.cached_bytes_per_second = std::max(known.cached_bytes_per_second, again.cached_bytes_per_second);
+  raise_rates(known, again);
   known.handshake_s = std::min(known.handshake_s, again.handshake_s);
   keep_ceilings(cache, name_of(gpu), known);
   return known;
