@@ -6,7 +6,8 @@
 #                                                proves it on 200 drawn shapes and exports the bundle, until SECONDS are over. Another call goes
 #                                                on, also on another machine of the same kind that has OUT. `cpu`: the rehearsal, small
 # OUT gets run/ (the search and what was measured), portfolio.json (the table and its figures on drawn and on listed shapes), portfolio.txt,
-# bundle/, card.txt and log.txt. SHAPES and PROOF: how many shapes are drawn to learn from and to prove (100, 200; cpu: 8, 8).
+# bundle/, card.txt and log.txt. SHAPES and PROOF: how many shapes are drawn to learn from and to prove (100, 200; cpu: 8, 8); MOST_GIB: the
+# greatest tensors of a shape, all together (32; they also lie in the memory of the host).
 # The exit code is 0 if the table is proved on all of them, 4 if time was over before, else that of the command that failed.
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -73,7 +74,7 @@ if [ ! -f "$out/searched" ]; then
   [ "$target" != cuda ] || step resume "$program" resume "$out/run" --set budget.evaluations=5
   touch "$out/searched"
 fi
-over=("$program" portfolio "$out/run" --over "$domain" "${with[@]}" --kernels 5 --shapes "$shapes" --proof "$proof")
+over=("$program" portfolio "$out/run" --over "$domain" "${with[@]}" --kernels 5 --shapes "$shapes" --proof "$proof" --most-gib "${MOST_GIB:-32}")
 step portfolio "${over[@]}" --budget "$(left 60)s" --json
 mv "$out/portfolio.txt" "$out/portfolio.json"
 cp "$out/run/portfolio.over.jsonl" "$out/measured.jsonl"
