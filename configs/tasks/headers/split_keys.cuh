@@ -44,6 +44,24 @@ __device__ __forceinline__ int seen_by(int query, int S_q, int S_kv) {
   return kMasked ? max(0, min(S_kv, query + S_kv - S_q + 1)) : S_kv;
 }
 
+// What weights are relative to: 2^(x * scale) for the greatest logit x so far, `product` being x * scale, rounded. As soon as that may be
+// rounded by much, `rest` is what the rounding left out, and else 0.
+struct Base {
+  float product, rest;
+  __device__ __forceinline__ Base(float top, float scale) {
+    product = top == minus_infinity() ? 0.0f : __fmul_rn(top, scale);
+    rest = fabsf(product) > 4096.0f ? fmaf(top, scale, -product) : 0.0f;
+  }
+  // The weight of a logit.
+  __device__ __forceinline__ float weight(float x, float scale) const {
+    return exp2_fast(fmaf(x, scale, -product) - rest);
+  }
+  // What weights relative to `before` are to be multiplied by: exactly 1 if the maximum is the same.
+  __device__ __forceinline__ float shrink(float before, float top, float scale) const {
+    return exp2_fast(fabsf(product) > 4096.0f ? __fmul_rn(before - top, scale) : __fmul_rn(before, scale) - product);
+  }
+};
+
 // 16 rows of a warp. Of 8 columns a thread has two in each of two rows (8 apart): 4 numbers.
 struct Strip {
   float o[kHead / 2] = {};
@@ -57,7 +75,7 @@ struct Strip {
       for (int j = 0; j < kKeys / 2; ++j)
         if (first_key + j / 4 * 8 + j % 2 >= visible[j / 2 % 2]) s[j] = minus_infinity();
     }
-    float base[2], shrink[2];
+    float shrink[2];
     bool rose = false;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -66,9 +84,7 @@ struct Strip {
       for (int j = 0; j < kKeys / 8; ++j) high = fmaxf(high, fmaxf(s[4 * j + 2 * r], s[4 * j + 2 * r + 1]));
       high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 1));
       high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 2));
-      // Rounded both times, so that an unchanged maximum shrinks by exactly 1.
-      base[r] = high == minus_infinity() ? 0.0f : __fmul_rn(high, scale);
-      shrink[r] = exp2_fast(__fmul_rn(top[r], scale) - base[r]);
+      shrink[r] = Base(high, scale).shrink(top[r], high, scale);
       rose = rose || high != top[r];
       top[r] = high;
     }
@@ -78,9 +94,10 @@ struct Strip {
       sum[0] *= shrink[0];
       sum[1] *= shrink[1];
     }
+    const Base base[2] = {{top[0], scale}, {top[1], scale}};
 #pragma unroll
     for (int j = 0; j < kKeys / 2; ++j) {
-      s[j] = exp2_fast(fmaf(s[j], scale, -base[j / 2 % 2]));
+      s[j] = base[j / 2 % 2].weight(s[j], scale);
       sum[j / 2 % 2] += s[j];
     }
   }

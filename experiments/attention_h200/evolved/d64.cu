@@ -626,8 +626,8 @@ __device__ __forceinline__ void send_queries(const Maps& maps, const Shape& shap
 
 // --- A team ---
 
-// Of the two queries that a thread has a part of (8 apart): weights are 2^(logit * scale - base), -inf as long as no key
-// was seen; the sum of its part of the weights; and what a new base makes of earlier weights, in O.
+// Of the two queries that a thread has a part of (8 apart): weights are 2^((logit - base) * scale), and base is -inf as long
+// as no key was seen; the sum of its part of the weights; and what a new base makes of earlier weights, in O.
 struct Rows {
   float base[2], sum[2], shrink[2];
   bool shrinks;  // of a warp
@@ -643,16 +643,23 @@ __device__ __forceinline__ float sum_of_four(float x) {
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
+// base * scale is rounded, by so much less than 1 below this that all weights may be relative to the rounded product, which
+// takes one instruction less.
+constexpr float kFar = 4096.0f;
+
 // Logits of one of the two queries to weights relative to `base`, and their sum. `apart`: how much more of it is in one half
-// of them than half of what is in the other, so that two equal great weights do not hide each other.
+// of them than half of what is in the other, so that two equal great weights do not hide each other. `exact`: for
+// bases of any size.
+template <bool exact>
 __device__ __forceinline__ float weigh(float (&s)[KEYS / 2], int r, float scale, float base, float& apart) {
+  const float product = __fmul_rn(base, scale);
   float part[2] = {};
 #pragma unroll
   for (int j = 0; j < KEYS / 8; ++j)
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
       float& x = s[4 * j + 2 * r + e];
-      x = exp2_fast(fmaf(x, scale, -base));
+      x = exp2_fast(exact ? __fmul_rn(x - base, scale) : fmaf(x, scale, -product));
       part[e] += x;
     }
   apart = WATCH == WATCH_all ? part[0] + part[1] : fmaf(part[1], -0.5f, part[0]);
@@ -684,16 +691,15 @@ __device__ __forceinline__ void softmax(float (&s)[KEYS / 2], Rows& rows, float 
   for (int r = 0; r < 2; ++r) highest[r] = largest<true>(s, r);
   bool rises = first;
   if (!rises)  // no thread of four need know of the others' to see that none rises
-    rises = __any_sync(0xffffffffu, __fmul_rn(highest[0], scale) > rows.base[0] || __fmul_rn(highest[1], scale) > rows.base[1]);
+    rises = __any_sync(0xffffffffu, highest[0] > rows.base[0] || highest[1] > rows.base[1]);
   rows.shrinks = rises && !first;
   if (rises) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      // Rounded both times, so that an unchanged maximum shrinks by exactly 1.
-      float base = __fmul_rn(largest_of_four(highest[r]), scale);
+      float base = largest_of_four(highest[r]);
       if (!first) {
         base = fmaxf(rows.base[r], base);
-        rows.shrink[r] = exp2_fast(rows.base[r] - (base == minus_infinity() ? 0.0f : base));
+        rows.shrink[r] = exp2_fast(__fmul_rn(rows.base[r] - (base == minus_infinity() ? 0.0f : base), scale));
         rows.sum[r] *= rows.shrink[r];
       }
       rows.base[r] = base;
@@ -704,7 +710,7 @@ __device__ __forceinline__ void softmax(float (&s)[KEYS / 2], Rows& rows, float 
     float base = rows.base[r];
     if (base == minus_infinity()) base = 0.0f;
     float apart;
-    const float sum = weigh(s, r, scale, base, apart);
+    const float sum = weigh<true>(s, r, scale, base, apart);
     rows.sum[r] = first ? sum : rows.sum[r] + sum;
   }
 }
@@ -713,17 +719,18 @@ __device__ __forceinline__ void softmax(float (&s)[KEYS / 2], Rows& rows, float 
 // weight that is a great part of its row has to be one that needs no rounding: the greatest is 1 then, and its logit the
 // new base. Only a tile in which one half of a thread's weights is much greater than the other is searched for such a
 // weight; a smaller one's error is one of many. False, and nothing is to be used, if a weight is too great for
-// its type, or none can be had without a maximum.
+// its type, or none can be had without a maximum, or the base is far from 0.
 __device__ __forceinline__ bool softmax_at_once(float (&s)[KEYS / 2], Rows& rows, float scale) {
   float sum[2], apart[2];
 #pragma unroll
-  for (int r = 0; r < 2; ++r) sum[r] = weigh(s, r, scale, rows.base[r], apart[r]);
+  for (int r = 0; r < 2; ++r) sum[r] = weigh<false>(s, r, scale, rows.base[r], apart[r]);
+  const float farthest = fmaxf(fabsf(rows.base[0]), fabsf(rows.base[1])) * scale;
   constexpr float kPart = 1.0f / PEAK;
-  const bool much = !(sum[0] + sum[1] <= 256.0f) || fabsf(apart[0]) > kPart * rows.sum[0] || fabsf(apart[1]) > kPart * rows.sum[1];  // or no number
+  const bool much = farthest > kFar || !(sum[0] + sum[1] <= 256.0f) || fabsf(apart[0]) > kPart * rows.sum[0] || fabsf(apart[1]) > kPart * rows.sum[1];  // or no number
   rows.shrinks = false;
   if (__any_sync(0xffffffffu, much)) {
     constexpr float kGreatest = GREATEST;
-    if (__any_sync(0xffffffffu, !(sum[0] + sum[1] <= kGreatest))) return false;
+    if (__any_sync(0xffffffffu, farthest > kFar || !(sum[0] + sum[1] <= kGreatest))) return false;
     float top[2];
     bool peaks = false;
 #pragma unroll
@@ -737,8 +744,8 @@ __device__ __forceinline__ bool softmax_at_once(float (&s)[KEYS / 2], Rows& rows
     if (rows.shrinks) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const float base = top[r] == 1.0f ? rows.base[r] : rows.base[r] + log2f(top[r]);
-        const float shrink = exp2_fast(rows.base[r] - base);
+        const float base = top[r] == 1.0f ? rows.base[r] : rows.base[r] + log2f(top[r]) / scale;
+        const float shrink = exp2_fast(__fmul_rn(rows.base[r], scale) - __fmul_rn(base, scale));
         rows.base[r] = base, rows.shrink[r] = shrink;
         rows.sum[r] *= shrink, sum[r] *= shrink;
 #pragma unroll
@@ -814,6 +821,12 @@ class Team {
       barrier_arrive_at(b, lane_);
   }
   __device__ __forceinline__ u32 other_place() const { return kPlaces == 1 ? 0 : place_ ^ 1; }
+
+  // What the warp wrote of O into shared memory has left it.
+  __device__ __forceinline__ void what_was_written_has_left() const {
+    if (lane_ == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    __syncwarp();
+  }
 
   // The place of queries that is not in use is free for the next ones, or the only one is, once registers have what was in
   // it: what the warp wrote of O from there has left it, long since.
@@ -1114,6 +1127,7 @@ class Team {
     issue_values<false>(o, p);
     wait_output(o);
     if (kTeams == 3 && kPlaces == 1 && more) barrier_wait(queries_barrier(place_), query_phases_ >> place_ & 1);  // O may come where those were put
+    if (kPlaces == 1 && !more) what_was_written_has_left();
     finish(view.slot, place_, o, rows);
     return kTeams == 3 && more;
   }
@@ -1152,20 +1166,13 @@ class Team {
       float factor[2];
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        factor[r] = exp2_fast(__ldcg(from + (kHead / 2 + r) * 128) - rows.base[r]);
+        factor[r] = exp2_fast(__fmul_rn(__ldcg(from + (kHead / 2 + r) * 128) - rows.base[r], scale_));
         rows.sum[r] = fmaf(factor[r], __ldcg(from + (kHead / 2 + 2 + r) * 128), rows.sum[r]);
       }
 #pragma unroll
       for (int j = 0; j < kHead / 2; ++j) o[j] = fmaf(factor[j / 2 % 2], __ldcg(from + j * 128), o[j]);
     }
     return true;
-  }
-
-  // base / log2(e) + more, where base is logit * scale_: by the quotient of the two scales in two parts, so that neither the
-  // rounding of scale_ nor that of the product is in the result.
-  __device__ __forceinline__ float natural(float base, float more) const {
-    const float unit = given_scale_ / scale_, rest = fmaf(-unit, scale_, given_scale_) / scale_;
-    return fmaf(base, unit, fmaf(base, rest, more));
   }
 
   // O leaves through the team's part of a place of Q.
@@ -1189,7 +1196,7 @@ class Team {
       const int row = first + (row_ + 8 * r) / kFold, head = tile.h + (row_ + 8 * r) % kFold;
       if (lane_ % 4 == 0 && row < shape_.S_q)
         lse_[(static_cast<long long>(tile.b) * shape_.H + head) * shape_.S_q + row] =
-            none ? minus_infinity() : natural(rows.base[r], log2f(sum) * 0.693147181f);
+            none ? minus_infinity() : fmaf(rows.base[r], given_scale_, log2f(sum) * 0.693147181f);
     }
     if (kHeld < kHead / 4) sync_team();  // every warp's products have read Q
     const u32 row = threadIdx.x % 128 / 32 * 16 + lane_ % 16, half = lane_ / 16;

@@ -84,6 +84,23 @@ __device__ __forceinline__ float exp2_fast(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+// What weights are relative to: 2^(x * scale) for the greatest logit x so far, `product` being x * scale, rounded. As soon as that may be
+// rounded by much, `rest` is what the rounding left out, and else 0.
+struct Base {
+  float product, rest;
+  __device__ __forceinline__ Base(float top, float scale) {
+    product = top == minus_infinity() ? 0.0f : __fmul_rn(top, scale);
+    rest = fabsf(product) > 4096.0f ? fmaf(top, scale, -product) : 0.0f;
+  }
+  // The weight of a logit.
+  __device__ __forceinline__ float weight(float x, float scale) const {
+    return exp2_fast(fmaf(x, scale, -product) - rest);
+  }
+  // What weights relative to `before` are to be multiplied by: exactly 1 if the maximum is the same.
+  __device__ __forceinline__ float shrink(float before, float top, float scale) const {
+    return exp2_fast(fabsf(product) > 4096.0f ? __fmul_rn(before - top, scale) : __fmul_rn(before, scale) - product);
+  }
+};
 __device__ __forceinline__ u32 pack(float low, float high) {
   u32 both;
   asm("cvt.rn." TYPE "x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
@@ -326,9 +343,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
       for (int c = 0; c < kColumns; ++c) {
         const float* const of = highs + c / 2 * 8 + lane % 4 * 2 + c % 2;
         const float now = fmaxf(fmaxf(of[0], of[kRows]), fmaxf(of[2 * kRows], of[3 * kRows]));
-        // Rounded both times, so that an unchanged maximum shrinks by exactly 1.
-        const float base = now == minus_infinity() ? 0.0f : __fmul_rn(now, scale2);
-        shrink[c] = exp2_fast(__fmul_rn(top[c], scale2) - base);
+        shrink[c] = Base(now, scale2).shrink(top[c], now, scale2);
         total[c] *= shrink[c];
         top[c] = now;
       }
@@ -340,8 +355,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int i = 0; i < kRows / 2; ++i) {
       const int c = i / 4 * 2 + i % 2;
-      const float base = top[c] == minus_infinity() ? 0.0f : __fmul_rn(top[c], scale2);
-      s[i] = exp2_fast(fmaf(s[i], scale2, -base));
+      s[i] = Base(top[c], scale2).weight(s[i], scale2);
       total[c] += s[i];
     }
 #pragma unroll

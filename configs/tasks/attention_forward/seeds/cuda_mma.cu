@@ -163,9 +163,9 @@ struct Strip {
       for (int j = 0; j < BLOCK_N / 8; ++j) high = fmaxf(high, fmaxf(s[4 * j + 2 * r], s[4 * j + 2 * r + 1]));
       high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 1));
       high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 2));
-      // Rounded both times, so that an unchanged maximum shrinks by exactly 1.
-      const float base = high == minus_infinity() ? 0.0f : __fmul_rn(high, scale);
-      const float shrink = exp2_fast(__fmul_rn(top[r], scale) - base);
+      // Differences are scaled, not logits, whose products may be rounded by more than 1.
+      const float base = high == minus_infinity() ? 0.0f : high;
+      const float shrink = exp2_fast((top[r] - base) * scale);
       top[r] = high;
       float part = 0.0f;
 #pragma unroll
@@ -175,7 +175,7 @@ struct Strip {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           float& x = s[4 * j + 2 * r + e];
-          x = exp2_fast(fmaf(x, scale, -base));
+          x = exp2_fast((x - base) * scale);
           part += x;
         }
       sum[r] = fmaf(sum[r], shrink, part);

@@ -421,10 +421,9 @@ __device__ __forceinline__ void softmax(float (&s)[KEYS / 2], Rows& rows, float 
     high[0] = fmaxf(high[0], high[1]);
     high[0] = fmaxf(high[0], __shfl_xor_sync(0xffffffffu, high[0], 1));
     high[0] = fmaxf(high[0], __shfl_xor_sync(0xffffffffu, high[0], 2));
-    // Rounded both times, so that an unchanged maximum shrinks by exactly 1.
-    float base = __fmul_rn(high[0], scale);
-    if (masked && high[0] == minus_infinity()) base = 0.0f;
-    if (!first) rows.shrink[r] = exp2_fast(__fmul_rn(rows.top[r], scale) - base);
+    // Differences are scaled, not logits, whose products may be rounded by more than 1.
+    const float base = masked && high[0] == minus_infinity() ? 0.0f : high[0];
+    if (!first) rows.shrink[r] = exp2_fast((rows.top[r] - base) * scale);
     rows.top[r] = high[0];
     float part[2] = {};
 #pragma unroll
@@ -432,7 +431,7 @@ __device__ __forceinline__ void softmax(float (&s)[KEYS / 2], Rows& rows, float 
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         float& x = s[4 * j + 2 * r + e];
-        x = exp2_fast(fmaf(x, scale, -base));
+        x = exp2_fast((x - base) * scale);
         part[e] += x;
       }
     rows.sum[r] = first ? part[0] + part[1] : fmaf(rows.sum[r], rows.shrink[r], part[0] + part[1]);
