@@ -7,7 +7,8 @@
 #                                                on, also on another machine of the same kind that has OUT. `cpu`: the rehearsal, small
 # OUT gets run/ (the search and what was measured), portfolio.json (the table and its figures on drawn and on listed shapes), portfolio.txt,
 # bundle/, card.txt and log.txt. SHAPES and PROOF: how many shapes are drawn to learn from and to prove (100, 200; cpu: 8, 8); MOST_GIB: the
-# greatest tensors of a shape, all together (32; they also lie in the memory of the host).
+# greatest tensors of a shape, all together (32; they also lie in the memory of the host); SET: the workloads of the search (everywhere: 42);
+# SPLITS=no: without the two settings of cuda_split.
 # The exit code is 0 if the table is proved on all of them, 4 if time was over before, else that of the command that failed.
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -40,7 +41,8 @@ else
 fi
 case $target in
   cuda)
-    config=attention.yaml shapes=${SHAPES:-100} proof=${PROOF:-200} with=(--with 2 --with 3 --with 4 --with 5)
+    config=attention.yaml shapes=${SHAPES:-100} proof=${PROOF:-200} with=(--with 2 --with 3)
+    [ "${SPLITS:-yes}" != yes ] || with+=(--with 4 --with 5)
     domain="B: 1-256, H: 8-64 step x2, H_kv: 1-64 step x2, S_q: 1-32768, S_kv: 1-131072, D: 64-256 step x2, causal: 0-1"
     nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv,noheader >"$out/card.txt" ;;
   cpu)
@@ -64,14 +66,19 @@ step() {
 }
 if [ ! -f "$out/searched" ]; then
   if [ ! -f "$out/run/run.db" ]; then
-    step search "$program" run "$here/$config" --run-dir "$out/run"
-    if [ "$target" = cuda ]; then
-      split=$root/configs/tasks/attention_forward/seeds/cuda_split.cu@LEAST=1,WARPS=2,WAVES=1
+    step search "$program" run "$here/$config" --run-dir "$out/run" ${SET:+--set workloads="$SET"}
+  else
+    step search "$program" resume "$out/run"
+  fi
+  if [ "$target" = cuda ] && [ "${SPLITS:-yes}" = yes ]; then
+    split=$root/configs/tasks/attention_forward/seeds/cuda_split.cu@LEAST=1,WARPS=2,WAVES=1
+    if [ ! -f "$out/submitted" ]; then
       step submit "$program" submit "$out/run" "$split"
       step submit_second "$program" submit "$out/run" "$split,KEYS=32"
+      touch "$out/submitted"
     fi
+    step resume "$program" resume "$out/run" --set budget.evaluations=5
   fi
-  [ "$target" != cuda ] || step resume "$program" resume "$out/run" --set budget.evaluations=5
   touch "$out/searched"
 fi
 over=("$program" portfolio "$out/run" --over "$domain" "${with[@]}" --kernels 5 --shapes "$shapes" --proof "$proof" --most-gib "${MOST_GIB:-32}")
