@@ -89,7 +89,8 @@ class OutputCheck {
                        blocks(), block_rows_);
   }
 
-  std::string diagnostics() const;
+  // `wrong_rows` receives the first rows with wrong elements.
+  std::string diagnostics(std::vector<std::int64_t>& wrong_rows) const;
 
  private:
   std::size_t blocks() const { return starts_.size() - 1; }
@@ -208,7 +209,9 @@ struct Pattern {
   }
 };
 
-std::string OutputCheck::diagnostics() const {
+std::string OutputCheck::diagnostics(std::vector<std::int64_t>& wrong_rows) const {
+  constexpr std::size_t kRows = 32;
+  const std::size_t before = wrong_rows.size();
   Pattern pattern;
   std::size_t first_i = 0, first_e = 0, worst_i = 0, worst_e = 0, worst_block = 0, first_block = 0;
   double worst = -1.0;
@@ -221,6 +224,9 @@ std::string OutputCheck::diagnostics() const {
         if (right(value, expected, allowed_max_[b])) continue;
         const double badness = finite ? ratio_of(std::abs(value - expected), allowed_max_[b]) : kInfinity;
         if (pattern.wrong == 0) first_i = i, first_e = e, first_block = b;
+        if (wrong_rows.size() < before + kRows &&
+            (wrong_rows.size() == before || wrong_rows.back() != rows_[i]))
+          wrong_rows.push_back(rows_[i]);
         if (badness > worst) worst = badness, worst_i = i, worst_e = e, worst_block = b;
         pattern.add(layout_.coordinates(rows_[i]), static_cast<std::int64_t>(e), value, expected);
       }
@@ -289,8 +295,11 @@ Comparison compare(const Task& task, const RowLayout& layout, std::span<const st
     if (worst <= 1.0) continue;
     if (result.right) result.reason = check.reason();
     result.right = false;
-    result.diagnostics += check.diagnostics();
+    result.diagnostics += check.diagnostics(result.wrong_rows);
   }
+  std::ranges::sort(result.wrong_rows);
+  result.wrong_rows.erase(std::unique(result.wrong_rows.begin(), result.wrong_rows.end()),
+                          result.wrong_rows.end());
   return result;
 }
 

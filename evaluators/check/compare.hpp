@@ -81,6 +81,8 @@ struct Comparison {
   std::string diagnostics;   // worst and first wrong elements, blocks, patterns
   double worst_ratio = 0.0;  // ratio of error to allowed error; at most 1 if correct (infinite if a
                              // non-finite value is misplaced)
+  std::vector<std::int64_t>
+      wrong_rows;  // in order, those of elements that are wrong; not all if there are many
 };
 
 Comparison compare(const Task&, const RowLayout&, std::span<const std::vector<std::byte>> outputs,

@@ -96,10 +96,14 @@ bool shows(const TaskReference& library, const RowLayout& layout, const Oracle& 
 
 Inputs composed_inputs(const TaskReference& library, const Task& task, const Workload& workload,
                        std::uint64_t seed, int threads, std::optional<int> kind,
-                       std::span<const double> thresholds) {
+                       std::span<const double> thresholds, std::span<const std::int64_t> also) {
   const RowLayout layout(task, workload);
   const Oracle oracle(library, task, workload, threads);
   const std::vector<std::int64_t> rows = some_rows(task, workload, layout);
+  const auto borne = [&](const Inputs& inputs) {
+    return bears(library, layout, oracle, inputs, rows) &&
+           (also.empty() || bears(library, layout, oracle, inputs, also));
+  };
   RandomStream stream = stream_of(seed, "strength", 0);
   for (int strength = 1 + static_cast<int>(below(stream, kMostStrength)); strength >= 0; --strength) {
     std::optional<Inputs> fallback;
@@ -116,9 +120,9 @@ Inputs composed_inputs(const TaskReference& library, const Task& task, const Wor
       };
       const Inputs larger = composed(kHeadroom, false);
       const bool once = joint.kind == JointChange::Kind::none || bytes_of(larger) > kJointBytes;
-      if (bears(library, layout, oracle, larger, rows)) {
+      if (borne(larger)) {
         Inputs inputs = composed(0, false);
-        if (bears(library, layout, oracle, inputs, rows)) {
+        if (borne(inputs)) {
           if (once || shows(library, layout, oracle, joint.kind, inputs, composed(0, true), rows))
             return inputs;
           if (!fallback) fallback = std::move(inputs);

@@ -16,7 +16,10 @@ namespace cultivar {
 // `threads`: of the oracle. Takes up to six times as long as make_inputs, and the oracle's time for a few
 // rows.
 // `kind`, `thresholds`: see compose_values.
+// This is tried on a few rows, and on those of `also`: where outputs were wrong, perhaps because nobody tried
+// it there.
 Inputs composed_inputs(const TaskReference&, const Task&, const Workload&, std::uint64_t seed, int threads,
-                       std::optional<int> kind = {}, std::span<const double> thresholds = {});
+                       std::optional<int> kind = {}, std::span<const double> thresholds = {},
+                       std::span<const std::int64_t> also = {});
 
 }  // namespace cultivar

@@ -28,7 +28,8 @@ constexpr std::uint64_t kPlacements = 3;  // the most that a target has
 // Where few roundings decide all values, R of one set of inputs may be small by chance. How many further sets
 // are drawn: at most, and those that are drawn however long they take.
 constexpr std::uint64_t kMostSimilar = 128, kFewestSimilar = 4;
-// Before them, for composed values: R of the same inputs in arithmetic that rounds in each of these
+// Before them for composed values, and in their place for inputs of timed runs, of which there are no similar
+// ones: R of the same inputs in arithmetic that rounds in each of these
 // directions, and that has no numbers below the smallest normal one. Where equal values cancel, what one
 // order of a sum loses may decide everything, and R's order loses nothing.
 constexpr int kDirections[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO, kFlushing};
@@ -57,7 +58,8 @@ class CheckInputs {
     if (values.stress != nullptr)
       own_ = make_inputs(&library, task, workload, seed, values.stress->fills);
     else if (values.composed && bytes <= kComposedBytes)
-      own_ = composed_inputs(library, task, workload, seed, threads, values.kind, limits.thresholds);
+      own_ = composed_inputs(library, task, workload, seed, threads, values.kind, limits.thresholds,
+                             values.tried_rows);
     else if (large && source == InputSource::windows)
       pool_.emplace(task, workload, seed, stock->stretches,
                     kept_inputs(*stock, library, task, workload, seed));
@@ -373,9 +375,10 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
       return legal_errors_of(*limits_.stock, oracle_, task_, workload, layout, oracle, inputs.view(),
                              derive_seed(seed, "wider"));
     };
-  if (oracle_.rounded() != nullptr && !inputs.from_pool())
+  if (oracle_.rounded() != nullptr)
     expected.similar = [&, drawn = std::uint64_t{0},
-                        directions = composed ? std::span(kDirections) : std::span<const int>(),
+                        directions =
+                            composed || inputs.from_pool() ? std::span(kDirections) : std::span<const int>(),
                         begin = std::chrono::steady_clock::time_point{}]() mutable {
       if (!directions.empty()) {
         const int direction = directions.front();
@@ -385,6 +388,7 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
               oracle.rows(oracle_.rounded(), inputs.view(), some, out, direction);
             }});
       }
+      if (inputs.from_pool()) return std::optional<RowsInPieces::Similar>();
       const auto now = std::chrono::steady_clock::now();
       if (drawn == 0) begin = now;
       const bool late = std::chrono::duration<double>(now - begin).count() > kSimilarSeconds;
@@ -401,6 +405,20 @@ std::optional<Evaluation> Checker::check_at(std::uint64_t placement, Stage stage
                                                            : task_,
                                                 layout, outputs_, expected);
 
+  if (!compared.right && composed) {
+    CheckValues again = values;
+    again.tried_rows.insert(again.tried_rows.end(), compared.wrong_rows.begin(), compared.wrong_rows.end());
+    std::ranges::sort(again.tried_rows);
+    const auto repeated = std::unique(again.tried_rows.begin(), again.tried_rows.end());
+    again.tried_rows.erase(repeated, again.tried_rows.end());
+    // Perhaps nobody tried on these rows whether a sound computation bears the values.
+    if (again.tried_rows != values.tried_rows) {
+      const CheckInputs tried(oracle_, task_, workload, seed, again, limits_, input_source_of(device_),
+                              cores_of(device_.facts()));
+      if (tried.own().bytes != inputs.own().bytes)
+        return check_at(placement, stage, compiled, workload, seed, again);
+    }
+  }
   const std::string diagnostics =
       values_note(values, inputs.mixture()) + machine_note(compiled, device_.facts(), values.machine);
   if (too_many_unwritten(layout, unwritten))

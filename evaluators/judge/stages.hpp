@@ -66,9 +66,10 @@ struct CheckValues {
   const StressCase* stress = nullptr;
   bool mixed = false;
   bool composed = false;
-  std::optional<int> kind = {};  // of a composition, see compose_values
-  bool drawn_shape = false;      // for messages
-  std::uint64_t machine = 0;     // whose facts the plan sees (Place in outcomes.hpp)
+  std::optional<int> kind = {};               // of a composition, see compose_values
+  bool drawn_shape = false;                   // for messages
+  std::uint64_t machine = 0;                  // whose facts the plan sees (Place in outcomes.hpp)
+  std::vector<std::int64_t> tried_rows = {};  // on which a composition is tried, too (composed_inputs)
 };
 inline constexpr std::size_t kComposedBytes = std::size_t{16} << 20;
 // How much more error composed values allow: they may cancel as no listed ones do, and then a sum loses up to

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 #include <string>
@@ -174,6 +175,37 @@ BOOST_AUTO_TEST_CASE(composed_inputs_are_such_that_the_oracle_and_its_roundings_
     }
     BOOST_TEST(changed > 15, name);
   }
+}
+
+// One large value may fall into a row that was not among the few that are tried: where outputs are wrong, it
+// is tried there, too.
+BOOST_AUTO_TEST_CASE(a_composition_is_borne_by_the_rows_on_which_it_is_also_tried) {
+  const Task task = task_named("attention_forward");
+  const auto oracle = open_reference(task, std::filesystem::path(CULTIVAR_BIN_DIR) / "../cache/tests");
+  BOOST_REQUIRE(oracle);
+  Workload workload = task.smoke.front();
+  workload.dtype = Dtype::f32;
+  for (const auto& [name, value] :
+       std::map<std::string, double>{{"B", 90}, {"H", 1}, {"H_kv", 1}, {"S_q", 1}, {"S_kv", 1}})
+    workload.values[name] = value;
+  const RowLayout layout(task, workload);
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(layout.rows()));
+  std::iota(rows.begin(), rows.end(), 0);
+  const Oracle all(*oracle, task, workload, 1);
+  const auto lost = [&](const Inputs& inputs) {
+    double most = 0.0;
+    const auto exact = all.rows(oracle->exact(), inputs.view(), rows),
+               rounded = all.rows(oracle->rounded(), inputs.view(), rows);
+    for (std::size_t i = 0; i < exact.size(); ++i)
+      most = std::max(most, std::abs(rounded[i] - exact[i]) / (1.0 + std::abs(exact[i])));
+    return most;
+  };
+  int not_borne = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    not_borne += !(lost(composed_inputs(*oracle, task, workload, seed, 1)) < 0.1);
+    BOOST_TEST(lost(composed_inputs(*oracle, task, workload, seed, 1, {}, {}, rows)) < 0.1);
+  }
+  BOOST_TEST(not_borne > 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -459,7 +459,7 @@ __device__ __forceinline__ void consume(const Work& work, int team, u32 memory, 
     pin(dq);
     pin(dk_sum);
     pin(dv_sum);
-    if (lane == 0) barrier_arrive(barriers + 8 * (Empty + stage));
+    barrier_arrive(barriers + 8 * (Empty + stage));  // every thread: racecheck counts only the reads of those that arrive
     float* const to = sums + work.tile(step) * (kQueries * kHead) + (kHead == 128 ? team * 4096 : 0);
 #pragma unroll
     for (int n = 0; n < 8; ++n) add_global(to + (n * 128 + thread) * 4, dq + 4 * n);
@@ -515,7 +515,7 @@ extern "C" __global__ void __launch_bounds__(384, 1)
     barrier_init(barriers + 8 * KeysFull, 1);
     for (int stage = 0; stage < STAGES; ++stage) {
       barrier_init(barriers + 8 * (Full + stage), 1);
-      barrier_init(barriers + 8 * (Empty + stage), 8);
+      barrier_init(barriers + 8 * (Empty + stage), 256);
     }
     barriers_are_ready();
   }
