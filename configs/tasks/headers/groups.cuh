@@ -45,7 +45,7 @@ struct Result {
   __device__ __forceinline__ void store(const Row& row, Element* y, int v, const Vector& x) const {
     float values[kVector];
     widen(x, values);
-    const int first = max(row.column(v), 0);
+    const int first = min(max(row.column(v), 0), row.C - 1);  // the last vector may lie behind the row
     int d = first / S, left = S - first % S;  // the channel of `first`, and its elements from there on
     float scale = factor * widened(weight[d]), shift = widened(bias[d]);
 #pragma unroll
