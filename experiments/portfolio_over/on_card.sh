@@ -6,9 +6,9 @@
 #                                                proves it on 200 drawn shapes and exports the bundle, until SECONDS are over. Another call goes
 #                                                on, also on another machine of the same kind that has OUT. `cpu`: the rehearsal, small
 # OUT gets run/ (the search and what was measured), portfolio.json (the table and its figures on drawn and on listed shapes), portfolio.txt,
-# bundle/, card.txt and log.txt. SHAPES and PROOF: how many shapes are drawn to learn from and to prove (100, 200; cpu: 8, 8); MOST_GIB: the
-# greatest tensors of a shape, all together (32; they also lie in the memory of the host); SET: the workloads of the search (everywhere: 42);
-# SPLITS=no: without the two settings of cuda_split.
+# bundle/, card.txt and log.txt. On cuda the search is that of run.tar.xz, whose kernels were judged on a card; FRESH=yes: a new one. SHAPES and
+# PROOF: how many shapes are drawn to learn from and to prove (100, 200; cpu: 8, 8). MOST_GIB: the greatest tensors of a shape, all together
+# (32; they also lie in the memory of the host). SET: the workloads of a new search (everywhere: 42).
 # The exit code is 0 if the table is proved on all of them, 4 if time was over before, else that of the command that failed.
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -41,8 +41,8 @@ else
 fi
 case $target in
   cuda)
-    config=attention.yaml shapes=${SHAPES:-100} proof=${PROOF:-200} with=(--with 2 --with 3)
-    [ "${SPLITS:-yes}" != yes ] || with+=(--with 4 --with 5)
+    config=attention.yaml shapes=${SHAPES:-100} proof=${PROOF:-200} with=(--with 3 --with 5)  # of run.tar.xz, beside the best, #4
+    [ "${FRESH:-no}" = no ] || with=(--with 2 --with 3 --with 4 --with 5)
     domain="B: 1-256, H: 8-64 step x2, H_kv: 1-64 step x2, S_q: 1-32768, S_kv: 1-131072, D: 64-256 step x2, causal: 0-1"
     nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv,noheader >"$out/card.txt" ;;
   cpu)
@@ -64,13 +64,16 @@ step() {
   [ $rc -ne 124 ] && [ $rc -ne 130 ] || { echo "on_card.sh: time was over in: $name" >&2; exit 4; }
   [ $rc -eq 0 ] || { tail -n 20 "$out/$name.txt" >&2; exit $rc; }
 }
+if [ "$target" = cuda ] && [ ! -d "$out/run" ] && [ "${FRESH:-no}" = no ]; then
+  tar xJf "$here/run.tar.xz" -C "$out" && touch "$out/searched" || exit 2
+fi
 if [ ! -f "$out/searched" ]; then
   if [ ! -f "$out/run/run.db" ]; then
     step search "$program" run "$here/$config" --run-dir "$out/run" ${SET:+--set workloads="$SET"}
   else
     step search "$program" resume "$out/run"
   fi
-  if [ "$target" = cuda ] && [ "${SPLITS:-yes}" = yes ]; then
+  if [ "$target" = cuda ]; then
     split=$root/configs/tasks/attention_forward/seeds/cuda_split.cu@LEAST=1,WARPS=2,WAVES=1
     if [ ! -f "$out/submitted" ]; then
       step submit "$program" submit "$out/run" "$split"
@@ -82,7 +85,7 @@ if [ ! -f "$out/searched" ]; then
   touch "$out/searched"
 fi
 over=("$program" portfolio "$out/run" --over "$domain" "${with[@]}" --kernels 5 --shapes "$shapes" --proof "$proof" --most-gib "${MOST_GIB:-32}")
-step portfolio "${over[@]}" --budget "$(left 60)s" --json
+step portfolio "${over[@]}" --budget "$(left 220)s" --json  # confirmations come on top
 mv "$out/portfolio.txt" "$out/portfolio.json"
 cp "$out/run/portfolio.over.jsonl" "$out/measured.jsonl"
 step bundle_files "$program" export "$out/run" --portfolio --out "$out/bundle"
