@@ -20,7 +20,9 @@ cultivar=${CULTIVAR:-$here/../bin/cultivar} python=${PYTHON:-python3} work=${WOR
 cards=${CARDS:-$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')}
 kind=gpu
 lanes=${LANES:-4}
-if [ "$cards" -eq 0 ]; then kind=cpu lanes=1; fi
+# Each worker draws its own inputs, up to 6.4 GB and three times that in the memory of the host, and keeps them for the next kernel.
+workers='--set evaluation.workers_per_device=1'
+if [ "$cards" -eq 0 ]; then kind=cpu lanes=1 workers=; fi
 rm -rf "$work/tasks" "$work/suites" "$work/taken"
 mkdir -p "$work/runs" "$work/taken" && cp -r "$here/tasks" "$here/suites" "$work/" || exit 2
 if [ -f "$here/runs.tar.gz" ]; then rm -rf "$work/runs" && tar xzf "$here/runs.tar.gz" -C "$work" || exit 2; fi
@@ -35,7 +37,7 @@ left() { echo $((seconds - 40 - $(date +%s) + began)); }  # 40 s: a suite that i
 search() {  # suite
   [ "$(left)" -gt 10 ] || return 0
   timeout -s INT -k 25 "$(left)" "$cultivar" suite "$work/suites/$kind/$1.yaml" --run-dir "$work/runs/$1" --trust --turn "$turn" \
-    --set "evaluation.python=$python"
+    --set "evaluation.python=$python" $workers
   code=$?
   [ $code -eq 0 ] || [ $code -eq 130 ] || [ $code -eq 124 ]
 }
