@@ -24,7 +24,10 @@ int suite_command(const Arguments& arguments) {
   options.option("--run-dir", call.run_dir,
                  "the folder for the table and the runs (default: runs/ and the suite's name)");
   options.each("--only", call.only, "search only the task of this name; the table shows all");
-  options.each("--set", call.overrides, "a.b=c: replace one value of every task's configuration");
+  options.each(
+      "--set", call.overrides,
+      "a.b=c: replace one value of every task's configuration; of a search that has begun, settings of "
+      "its evaluation, as `cultivar resume --set` can change them");
   options.option("--turn", turn,
                  "searches take turns of this length, for example 1m, until each has used its budget or only "
                  "waits for answers in mailboxes; those go on when the same command is given after answers");

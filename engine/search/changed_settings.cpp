@@ -51,6 +51,11 @@ std::string changeable_settings() {
   return fmt::format("{}; and evaluation.KEY=VALUE: {}", fmt::join(kSections, ", "), keys_of_evaluation());
 }
 
+bool changes_evaluation(const std::string& override) {
+  return !key_of_evaluation(override).empty() &&
+         changeable(std::string_view(override).substr(0, override.find('=')));
+}
+
 void require_changeable(const std::vector<std::string>& overrides) {
   for (const std::string& text : overrides) {
     const std::string_view key = std::string_view(text).substr(0, text.find('='));

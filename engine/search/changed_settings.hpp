@@ -13,6 +13,9 @@ namespace cultivar {
 // All that require_changeable() permits, for a help text.
 std::string changeable_settings();
 
+// Whether KEY=VALUE is a setting of the evaluation that a resumed search can change.
+bool changes_evaluation(const std::string& override);
+
 // Throws InputError for a setting that was part of what is decided already: such a search is another one.
 void require_changeable(const std::vector<std::string>& overrides);
 

@@ -100,6 +100,7 @@ Suite load_suite(const fs::path& file, const std::vector<std::string>& overrides
       SuiteTask task{
           "", config_of(completed(item, common), fs::absolute(file).parent_path(), overrides, installation)};
       task.name = task.config.name;
+      task.given = overrides;
       if (!limited(task.config.budget) && suite.limits.contains("wall"))
         task.config.budget.wall_s = suite.limits["wall"];
       if (!limited(task.config.budget))

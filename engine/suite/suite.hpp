@@ -12,8 +12,9 @@
 namespace cultivar {
 
 struct SuiteTask {
-  std::string name;  // unique; the run's folder is the suite's folder / name
-  Config config;     // limited by its budget
+  std::string name;                     // unique; the run's folder is the suite's folder / name
+  Config config;                        // limited by its budget
+  std::vector<std::string> given = {};  // the overrides in it
 };
 
 // A task that is a region of a model.

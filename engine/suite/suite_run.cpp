@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "engine/export/bundle.hpp"
+#include "engine/search/changed_settings.hpp"
 #include "engine/search/model_dialogues.hpp"
+#include "engine/store/recorded_run.hpp"
 #include "engine/store/run_folder.hpp"
 #include "engine/store/summary.hpp"
 #include "engine/store/trouble.hpp"
@@ -44,6 +47,21 @@ bool has_answers(const Config& config, const RunFolder& folder) {
       for (const auto& file : fs::directory_iterator(fs::path(mail_of(model, folder)) / "answers", none))
         if (file.is_regular_file(none)) return true;
   return false;
+}
+
+// What the command gives for all searches of their evaluation, and this one was recorded with otherwise.
+std::vector<std::string> other_settings(const SuiteTask& task, const fs::path& folder,
+                                        const Installation& installation) {
+  std::vector<std::string> others;
+  const auto record = Record::open(folder);
+  if (!record) return others;
+  const std::string recorded = record->facts().config_yaml;
+  const auto with = [&](const std::vector<std::string>& overrides) {
+    return to_yaml(recorded_config(recorded, RunFolder(folder), overrides, installation));
+  };
+  for (const std::string& each : task.given)
+    if (changes_evaluation(each) && with({each}) != with({})) others.push_back(each);
+  return others;
 }
 
 std::string export_trouble(const fs::path& folder, const Runtime& runtime) {
@@ -104,9 +122,12 @@ SuiteTaskEnd take_step(const SuiteTask& task, const SuiteStep& step, const fs::p
   if (step.kind == SuiteStep::Kind::done) return {};
   SuiteTaskEnd end;
   end.trouble = trouble_of(folder, [&]() -> std::string {
+    std::vector<std::string> overrides = step.overrides;
+    if (step.kind != SuiteStep::Kind::begin)
+      std::ranges::copy(other_settings(task, folder, runtime.installation), std::back_inserter(overrides));
     const Expected<Outcome> outcome = step.kind == SuiteStep::Kind::begin
                                           ? begin_search(task.config, folder, runtime, callbacks, stop)
-                                          : resume_search(folder, step.overrides, runtime, callbacks, stop);
+                                          : resume_search(folder, overrides, runtime, callbacks, stop);
     end.interrupted = outcome ? outcome->stop == Outcome::Stop::interrupted
                               : outcome.error().kind == ErrorKind::interrupted;
     end.turn_over = outcome && outcome->stop == Outcome::Stop::turn;

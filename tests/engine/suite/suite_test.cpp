@@ -3,6 +3,7 @@
 // records.
 #include "engine/suite/suite.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -397,6 +398,31 @@ BOOST_AUTO_TEST_CASE(a_turn_ends_before_its_time_when_another_search_shall_go_on
   BOOST_TEST(end.trouble == "");
   BOOST_TEST(end.turn_over);
   BOOST_TEST((left(task) == SuiteStep::Kind::resume));
+}
+
+BOOST_AUTO_TEST_CASE(a_search_that_has_begun_takes_settings_of_its_evaluation_once) {
+  const std::string one =
+      "name: one\ncommon: {workloads: cpu_quick, budget: {wall: 10m}, seed: 7}\n"
+      "tasks: [{name: first, task: softmax, seeds: [plain.cpp]}]\n";
+  Simulation slow;
+  slow.evaluate_s = 0.05;
+  const auto record = [&] { return Record::open(path() / "first").value(); };
+  const auto changes = [&] {
+    const auto events = record().events(1000);
+    return std::ranges::count_if(events,
+                                 [](const EventRow& e) { return contains(e.text, "other settings"); });
+  };
+  BOOST_TEST(turn(load(one).tasks[0], 0.5, slow).turn_over);
+  BOOST_TEST(!contains(record().facts().config_yaml, "patience: 420s"));
+  // The seed decides what is searched, so it is no setting that changes on the way.
+  const SuiteTask other = load(one, {"evaluation.patience=7m", "seed=8"}).tasks[0];
+  BOOST_TEST(turn(other, 0.5, slow).trouble == "");
+  const std::string then = record().facts().config_yaml;
+  BOOST_TEST(contains(then, "patience: 420s"), then);
+  BOOST_TEST(contains(then, "seed: 7"), then);
+  BOOST_TEST(changes() == 1);
+  BOOST_TEST(turn(other, 0.5, slow).trouble == "");
+  BOOST_TEST(changes() == 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
