@@ -185,10 +185,9 @@ LiveView live_view_of(const Summary& s, const BestsSoFar& bests) {
     for (const auto& [name, ratio] : s.best->ratios) best += fmt::format(", {} {}", ratio_of(ratio), name);
   }
   add("best", best);
-  add("evaluated",
-      joined({fmt::format("{}", s.evaluations),
-              s.evaluations_per_hour > 0 ? fmt::format("{:.0f}/h", s.evaluations_per_hour) : "",
-              fmt::format("{} measured", s.measured), s.rejected.empty() ? "" : rejected_text(s.rejected)}));
+  add("evaluated", joined({fmt::format("{}", s.evaluations),
+                           s.evaluations_per_hour > 0 ? fmt::format("{:.0f}/h", s.evaluations_per_hour) : "",
+                           measured_text(s), s.rejected.empty() ? "" : rejected_text(s.rejected)}));
   if (s.started_at) add("began", times_of(s).front().second);
   const std::string now =
       joined({s.in_flight > 0 ? fmt::format("{} in flight", s.in_flight) : "",

@@ -143,10 +143,16 @@ std::string text_of(const Outstanding& next) {
 }
 
 std::string judged_text(const Summary& s) {
-  return fmt::format("{}: {} measured, {}{}", s.evaluations, s.measured, rejected_text(s.rejected),
+  return fmt::format("{}: {}, {}{}", s.evaluations, measured_text(s), rejected_text(s.rejected),
                      s.in_flight == 0 ? ""
                      : s.alive()      ? fmt::format("; {} more in flight", s.in_flight)
                                       : fmt::format("; {} pending until the search is resumed", s.in_flight));
+}
+
+std::string measured_text(const Summary& s) {
+  if (s.expelled == 0) return fmt::format("{} measured", s.measured);
+  return fmt::format("{} measured ({} failed {} confirmation)", s.measured, s.expelled,
+                     s.expelled == 1 ? "its" : "their");
 }
 
 std::string seed_text(const SeedRatio& seed) {

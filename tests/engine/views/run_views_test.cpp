@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/store/record_kernels.hpp"
 #include "engine/store/standings.hpp"
 #include "engine/store/summary.hpp"
+#include "engine/views/individual_view.hpp"
 #include "engine/views/islands_view.hpp"
 #include "engine/views/kernel_table.hpp"
 #include "engine/views/run_list.hpp"
@@ -161,6 +163,35 @@ BOOST_AUTO_TEST_CASE(failed_confirmations_are_found_by_stage_and_reason) {
     }
   }
   BOOST_TEST(failures_view(index)["stages"]["confirm"] == failed.size());
+}
+
+BOOST_AUTO_TEST_CASE(a_measured_kernel_that_failed_its_confirmation_says_so_with_the_reason) {
+  const Record one = record();
+  RunIndex index;
+  index.update(one);
+  std::int64_t failed = 0;
+  one.each_individual([&](const IndividualRow& row) {
+    const IndividualId id = row.individual.id;
+    const json view = variant_view(one, index, id);
+    BOOST_TEST(view["expelled"] == row.expelled);
+    BOOST_TEST(view["failure"].is_null() == !row.expelled);
+    if (!row.expelled) return;
+    ++failed;
+    const Evaluation confirmation = one.confirmation(id).value();
+    BOOST_TEST(view["failure"] == words_of_failure(confirmation));
+    BOOST_TEST(view["failure"].get<std::string>().find(confirmation.reason) != std::string::npos);
+    const Kernel kernel = kernel_in(one, std::to_string(id)).value();  // as a model reads it
+    BOOST_REQUIRE(kernel.evaluation);
+    BOOST_TEST(!kernel.evaluation->measured());
+    BOOST_TEST(kernel.evaluation->reason == confirmation.reason);
+  });
+  BOOST_TEST(failed > 0);
+  BOOST_TEST(summary_of(one).expelled == failed);
+  {
+    SQLite::Database db((folder / "run" / "run.db").string(), SQLite::OPEN_READWRITE);
+    BOOST_REQUIRE(db.exec("DELETE FROM tallies WHERE key = 'expelled'") == 1);
+  }
+  BOOST_TEST(summary_of(record()).expelled == failed);  // as in a record of an earlier version
 }
 
 BOOST_AUTO_TEST_CASE(devices_are_busy_for_a_part_of_the_time_that_is_never_above_one) {
