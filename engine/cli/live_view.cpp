@@ -13,6 +13,7 @@
 #include "engine/cli/output.hpp"
 #include "engine/cli/record_views.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "population/duel_result.hpp"
 
 namespace cultivar {
 
@@ -182,7 +183,7 @@ LiveView live_view_of(const Summary& s, const BestsSoFar& bests) {
     if (s.best->ratio_to_seed && *s.best->ratio_to_seed != 1.0)
       best += seed_text({*s.best->ratio_to_seed, s.best->seed_beside});
     if (!bests.empty()) best += ", " + duration(std::max(0.0, s.elapsed_s - bests.back().first)) + " ago";
-    for (const auto& [name, ratio] : s.best->ratios) best += fmt::format(", {} {}", ratio_of(ratio), name);
+    for (const auto& [name, ratio] : s.best->ratios) best += fmt::format(", {} {}", ratio_words(ratio), name);
   }
   add("best", best);
   add("evaluated", joined({fmt::format("{}", s.evaluations),

@@ -282,9 +282,9 @@ int show_command(const Arguments& arguments) {
   } else if (const double at_first = standings.fitness(row), measured = row.individual.fitness;
              measured > 0.0 && at_first != measured) {
     output.line(
-        fmt::format("Compared as {:.4g}: the device was {:.3f}x as fast when this was measured as when the "
+        fmt::format("Compared as {:.4g}: the device was {} as fast when this was measured as when the "
                     "first best kernel was",
-                    at_first, measured / at_first));
+                    at_first, ratio_words(measured / at_first)));
   }
   if (record.outstanding() == id)
     output.line("Its confirmation is pending: it becomes the best when it is confirmed in a fresh process.");

@@ -118,8 +118,10 @@ std::string situation_of(const Record& record) {
   words += fmt::format("; {} duels, {} promotions.\n", s.duels, s.promotions);
   if (s.best) {
     words += fmt::format("The best: {} at {:.5g} {}", s.best->id, s.best->fitness, s.best->unit);
-    if (s.best->ratio_to_seed) words += fmt::format(", {:.3f}x the first seed", *s.best->ratio_to_seed);
-    for (const auto& [name, ratio] : s.best->ratios) words += fmt::format(", {:.3f}x {}", ratio, name);
+    if (s.best->ratio_to_seed)
+      words += fmt::format(", {} the first seed", ratio_words(*s.best->ratio_to_seed));
+    for (const auto& [name, ratio] : s.best->ratios)
+      words += fmt::format(", {} {}", ratio_words(ratio), name);
     words += ".\n";
   } else {
     words += "No kernel has been promoted to best yet.\n";
