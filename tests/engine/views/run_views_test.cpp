@@ -391,6 +391,16 @@ BOOST_AUTO_TEST_CASE(runs_of_a_folder_are_listed_with_those_that_cannot_be_read)
   BOOST_REQUIRE(runs.size() == 2U);
   BOOST_TEST(!listed(runs[0]).trouble.empty());
   BOOST_TEST(to_json(listed(runs[1]))["status"]["state"] == "finished");
+
+  std::vector<ListedRun> all{listed(runs[0]), listed(runs[1]), listed(runs[1]), listed(runs[1])};
+  all[1].summary.ended_at = 100.0;
+  all[2].summary.ended_at = 300.0;
+  all[3].summary.state = "running";
+  newest_first(all);
+  BOOST_TEST(all[0].summary.alive());
+  BOOST_TEST(all[1].summary.ended_at.value() == 300.0);
+  BOOST_TEST(all[2].summary.ended_at.value() == 100.0);
+  BOOST_TEST(!all[3].trouble.empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
