@@ -40,6 +40,8 @@ int repairs_before(IndividualId id, const Archive& archive) {
 void add_evidence(PromptWriter& to) {
   const std::optional<Evaluation>& evaluation = to.evaluation();
   std::string text = "<evidence>\n";
+  if (evaluation && !evaluation->measured() && to.context().record_view.life(to.subject()).expelled)
+    text += "It was measured, and then failed its confirmation, which checks more shapes with new inputs.\n";
   if (evaluation && !evaluation->measured())
     text += describe_rejection(*evaluation, 6000);
   else if (evaluation)

@@ -33,4 +33,13 @@ std::string gain_words(const SpeedRatio& ratio) {
                                 : std::string("no bounds yet"));
 }
 
+std::string ratio_words(double ratio) {
+  if (!std::isfinite(ratio)) return "-";
+  return fmt::format("{:.{}f}x", ratio,
+                     ratio >= 100                  ? 0
+                     : ratio >= 10                 ? 1
+                     : ratio >= 1.1 || ratio < 0.9 ? 2
+                                                   : 3);
+}
+
 }  // namespace cultivar

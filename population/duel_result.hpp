@@ -37,5 +37,7 @@ std::optional<DuelResult> result_of(const Decision&, IndividualId incumbent);
 
 // "+4.4 % (+3.9 to +5.0 %)", "-2.0 % (at most -0.5 %)", "+4.4 % (no bounds yet)".
 std::string gain_words(const SpeedRatio&);
+// "1.49x", "1.004x", "12.3x", "140x"; "-" if it is not finite. The dashboard's `times` writes the same.
+std::string ratio_words(double ratio);
 
 }  // namespace cultivar

@@ -157,7 +157,7 @@ def suite(case):
         table["ranking"] = [{"name": "alpha", "ms": 6.0, "gain_ms": 2.0, "left_ms": 1.0}, {"name": html, "ms": 1.0, "gain_ms": 0.0, "left_ms": 0.5}, {"ms": "x"}, 3]
         (folder / "table.json").write_text(json.dumps(table))
         (case.folder / "profile.json").write_text(json.dumps({"ms": 10.0}))
-        b.wait("document.body.innerText && fetch('api/suite?suite=suite').then(r => r.json()).then(v => v.model !== null)", 20.0)
+        b.wait("document.body.innerText && fetch('api/suite?suite=suite').then(r => r.json()).then(v => v.model !== null)", 90.0)
         for width in (1440, 360):
             b.size(width, 900)
             case.open(server.url, "suite")

@@ -18,6 +18,7 @@
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "population/duel_result.hpp"
 
 namespace cultivar {
 namespace {
@@ -40,7 +41,8 @@ json choice(const RankedTask& region, const RegionTime& times, const fs::path& r
   // Times of different hours are compared (RegionTime::call_ms): the proof decides.
   const bool proven_later = times.call_ms > 0.0;
   if (region.speedup < least && !proven_later)
-    return left(fmt::format("its best kernel is {:.3g} x as fast as what the model has", region.speedup));
+    return left(
+        fmt::format("its best kernel is {} as fast as what the model has", ratio_words(region.speedup)));
   if (region.gain_ms <= 0.0 && least > 0.0 && !proven_later)
     return left(
         "within the model, where it is fused with what is around it, it takes less than its best kernel");

@@ -14,6 +14,7 @@
 #include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
+#include "population/duel_result.hpp"
 
 namespace cultivar {
 namespace {
@@ -33,7 +34,7 @@ class SpeedWords {
   bool as_ratios() const { return as_ratios_; }
   std::string text(double log_ratio) const {
     if (!std::isfinite(log_ratio)) return "?";
-    return as_ratios_ ? ratio_of(std::exp(log_ratio))
+    return as_ratios_ ? ratio_words(std::exp(log_ratio))
                       : fmt::format("{:+.2f} %", 100.0 * std::expm1(log_ratio));
   }
 
@@ -276,7 +277,7 @@ int compare_command(const Arguments& arguments) {
   const bool refused = d.verdict == Verdict::worse && d.log_ratio > 0.0;
   const std::string reason =
       !speeds.as_ratios() ? " " + d.reason + "."
-      : refused ? fmt::format(" No workload may be below {}.", ratio_of(1.0 - gate.max_workload_loss))
+      : refused ? fmt::format(" No workload may be below {}.", ratio_words(1.0 - gate.max_workload_loss))
                 : "";
   switch (d.verdict) {
     case Verdict::better:

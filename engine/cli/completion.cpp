@@ -32,6 +32,7 @@ using Files = Candidates::Files;
 // What stands before the word that is completed.
 struct Typed {
   std::map<std::string, std::string> values;  // of options and arguments, by name
+  std::string begun = {};                     // the word itself
 };
 
 // Of a task, or all.
@@ -52,14 +53,27 @@ void add_runs(Candidates& all, const std::string& behind = "", const std::option
   }
 }
 
-void add_individuals(Candidates& all, const Typed& typed) {
-  all.words.push_back({"best", "the best kernel"});
-  all.words.push_back({"seed", "the first seed"});
-  const auto run = typed.values.find("RUN");
-  if (run == typed.values.end()) return;
-  if (const auto record = Record::open(find_run(find_installation(), run->second)))
+void add_individuals_of(Candidates& all, const std::string& run, const std::string& before = "") {
+  all.words.push_back({before + "best", "the best kernel"});
+  all.words.push_back({before + "seed", "the first seed"});
+  if (run.empty()) return;
+  if (const auto record = Record::open(find_run(find_installation(), run)))
     for (const PromotionRow& row : record->promotions())
-      all.words.push_back({std::to_string(row.individual), "the best after " + duration(row.elapsed_s)});
+      all.words.push_back(
+          {before + std::to_string(row.individual), "the best after " + duration(row.elapsed_s)});
+}
+
+void add_individuals(Candidates& all, const Typed& typed) {
+  const auto run = typed.values.find("RUN");
+  add_individuals_of(all, run == typed.values.end() ? "" : run->second);
+}
+
+// "RUN:" is typed: what may follow. False: it is not.
+bool add_behind_run(Candidates& all, const Typed& typed) {
+  const std::size_t colon = typed.begun.find(':');
+  if (colon == 0 || colon == typed.begun.npos) return false;
+  add_individuals_of(all, typed.begun.substr(0, colon), typed.begun.substr(0, colon + 1));
+  return true;
 }
 
 std::optional<Task> task_of(const Typed& typed) {
@@ -71,6 +85,7 @@ std::optional<Task> task_of(const Typed& typed) {
 
 void add_kernels(Candidates& all, const Typed& typed) {
   all.files = Files::any;
+  if (add_behind_run(all, typed)) return;
   const auto task = task_of(typed);
   if (task)
     for (const std::string& seed : sources_in(task->folder / "seeds"))
@@ -149,11 +164,16 @@ const std::map<std::string, Source>& sources() {
       all.files = Files::folders;
       add_runs(all);
     };
+    const Source runs_and_kernels = [](Candidates& all, const Typed& typed) {
+      all.files = Files::folders;
+      if (!add_behind_run(all, typed)) add_runs(all);
+    };
     std::vector<std::string> stages, dtypes;
     for (const Stage stage : all_stages())
       if (stage <= Stage::confirm && stage != Stage::gate && stage != Stage::profile)
         stages.emplace_back(name_of(stage));
     return std::map<std::string, Source>{{"RUN", runs},
+                                         {"show RUN", runs_and_kernels},
                                          {"--run", runs},
                                          {"ID", add_individuals},
                                          {"--id", add_individuals},
@@ -221,6 +241,8 @@ Candidates all_for(const std::vector<std::string>& typed_words) {
     return at == d.options.end() || !at->value ? nullptr : &*at;
   };
   Typed typed;
+  typed.begun = typed_words.back();
+  if (typed.begun.starts_with("--")) typed.begun.erase(0, typed.begun.find('=') + 1);
   std::size_t position = 0;
   const CommandDefinition::Word* pending = nullptr;  // the option whose value comes next
   for (std::size_t i = 1; i + 1 < typed_words.size(); ++i) {

@@ -96,8 +96,7 @@ int lineage_command(const Arguments& arguments) {
     record.each_individual([&](const IndividualRow& row) {
       const auto confirmation = row.expelled ? record.confirmation(row.individual.id) : std::nullopt;
       if (confirmation)
-        output.line(fmt::format("#{} failed its confirmation at {}: {}", row.individual.id,
-                                name_of(confirmation->stage), confirmation->reason));
+        output.line(fmt::format("#{}: {}", row.individual.id, words_of_failure(*confirmation)));
     });
   }
   for (const IndividualId root : tree.roots) print(tree, root, promoted, standings, output);

@@ -13,6 +13,7 @@
 #include "engine/cli/output.hpp"
 #include "engine/cli/record_views.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "population/duel_result.hpp"
 
 namespace cultivar {
 
@@ -182,13 +183,12 @@ LiveView live_view_of(const Summary& s, const BestsSoFar& bests) {
     if (s.best->ratio_to_seed && *s.best->ratio_to_seed != 1.0)
       best += seed_text({*s.best->ratio_to_seed, s.best->seed_beside});
     if (!bests.empty()) best += ", " + duration(std::max(0.0, s.elapsed_s - bests.back().first)) + " ago";
-    for (const auto& [name, ratio] : s.best->ratios) best += fmt::format(", {} {}", ratio_of(ratio), name);
+    for (const auto& [name, ratio] : s.best->ratios) best += fmt::format(", {} {}", ratio_words(ratio), name);
   }
   add("best", best);
-  add("evaluated",
-      joined({fmt::format("{}", s.evaluations),
-              s.evaluations_per_hour > 0 ? fmt::format("{:.0f}/h", s.evaluations_per_hour) : "",
-              fmt::format("{} measured", s.measured), s.rejected.empty() ? "" : rejected_text(s.rejected)}));
+  add("evaluated", joined({fmt::format("{}", s.evaluations),
+                           s.evaluations_per_hour > 0 ? fmt::format("{:.0f}/h", s.evaluations_per_hour) : "",
+                           measured_text(s), s.rejected.empty() ? "" : rejected_text(s.rejected)}));
   if (s.started_at) add("began", times_of(s).front().second);
   const std::string now =
       joined({s.in_flight > 0 ? fmt::format("{} in flight", s.in_flight) : "",

@@ -312,13 +312,4 @@ std::string bytes_of(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, bytes < 10 && unit > 0 ? 1 : 0, units[unit]);
 }
 
-std::string ratio_of(double ratio) {
-  if (!std::isfinite(ratio)) return "-";
-  return fmt::format("{:.{}f}x", ratio,
-                     ratio >= 100                  ? 0
-                     : ratio >= 10                 ? 1
-                     : ratio >= 1.1 || ratio < 0.9 ? 2
-                                                   : 3);
-}
-
 }  // namespace cultivar

@@ -76,7 +76,5 @@ class Table {
 std::string short_id(const std::string& id);
 std::string time_of(double microseconds);  // "12.3 us", "4.56 ms"
 std::string bytes_of(double bytes);        // "32 KiB"
-// "1.53x", with more decimals near 1.
-std::string ratio_of(double ratio);
 
 }  // namespace cultivar

@@ -7,6 +7,7 @@
 #include "engine/store/evaluation_rate.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/plain_text.hpp"
+#include "population/duel_result.hpp"
 
 namespace cultivar {
 
@@ -39,7 +40,7 @@ std::string evaluation_table(const Evaluation& evaluation, const std::string& in
         fmt::format("{:.4g}", w.value)};
     for (const std::string& name : contenders) {
       const auto found = w.ratios.find(name);
-      cells.push_back(found == w.ratios.end() ? "" : ratio_of(found->second));
+      cells.push_back(found == w.ratios.end() ? "" : ratio_words(found->second));
     }
     table.row(cells);
   }
@@ -121,13 +122,13 @@ std::string text_of(const Best& best) {
   std::string beside;
   const auto add = [&](double ratio, const std::string& what) {
     beside += fmt::format("{} {} {}", beside.empty() ? "; side by side in its confirmation" : ",",
-                          ratio_of(ratio), what);
+                          ratio_words(ratio), what);
   };
   if (best.ratio_to_seed && best.seed_beside)
     add(*best.ratio_to_seed, "the first seed");
   else if (best.ratio_to_seed)
     text += *best.ratio_to_seed == 1.0 ? ", the first seed"
-                                       : ", " + ratio_of(*best.ratio_to_seed) + " the first seed there";
+                                       : ", " + ratio_words(*best.ratio_to_seed) + " the first seed there";
   for (const auto& [name, ratio] : best.ratios) add(ratio, name);
   constexpr double kApart = 1.25;  // more than what one measurement is off by
   if (best.confirmed && std::max(best.fitness / *best.confirmed, *best.confirmed / best.fitness) > kApart)
@@ -143,14 +144,20 @@ std::string text_of(const Outstanding& next) {
 }
 
 std::string judged_text(const Summary& s) {
-  return fmt::format("{}: {} measured, {}{}", s.evaluations, s.measured, rejected_text(s.rejected),
+  return fmt::format("{}: {}, {}{}", s.evaluations, measured_text(s), rejected_text(s.rejected),
                      s.in_flight == 0 ? ""
                      : s.alive()      ? fmt::format("; {} more in flight", s.in_flight)
                                       : fmt::format("; {} pending until the search is resumed", s.in_flight));
 }
 
+std::string measured_text(const Summary& s) {
+  if (s.expelled == 0) return fmt::format("{} measured", s.measured);
+  return fmt::format("{} measured ({} failed {} confirmation)", s.measured, s.expelled,
+                     s.expelled == 1 ? "its" : "their");
+}
+
 std::string seed_text(const SeedRatio& seed) {
-  return fmt::format(", {} {} first seed", seed.beside ? "confirmed" : "measured", ratio_of(seed.ratio));
+  return fmt::format(", {} {} first seed", seed.beside ? "confirmed" : "measured", ratio_words(seed.ratio));
 }
 
 std::string rate_text(const Summary& s) {

@@ -33,6 +33,7 @@ std::string text_of(const Outstanding&);
 std::string seed_text(const SeedRatio&);
 std::string rate_text(const Summary&);
 std::string judged_text(const Summary&);
+std::string measured_text(const Summary&);  // "12 measured (3 failed their confirmation)"
 std::string rejected_text(const std::map<Stage, std::int64_t>&);    // "80 rejected (compile 50, smoke 30)"
 std::string ending_text(const std::string& why, double left_s);     // of a search that ends
 std::string name_of_budget(const std::string& kind);                // "device time"

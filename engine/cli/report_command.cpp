@@ -138,6 +138,8 @@ std::string page(const RunReport& run_report, const Record& record, const RunFac
       fmt::format("# {}\n\n![Fitness of every judged kernel over search time, and the best so far]({})\n\n",
                   in_a_cell(run_report.summary.run), picture);
   text += in_short(run_report, record, facts);
+  if (!run_report.unconfirmed.empty())
+    text += "\n## Failed their confirmation\n\n" + reasons_text(run_report.unconfirmed);
   text += "\n## History of the best kernel\n\n" + steps_text(run_report, record, unit);
   text += "\n## Results by operator\n\n" + yields_text(run_report, unit);
   if (run_report.summary.plan.is_object()) {
@@ -160,8 +162,6 @@ std::string page(const RunReport& run_report, const Record& record, const RunFac
     text += fmt::format("\n## Lineage of #{}\n\n", best) +
             lineage_text(record.paced_lineage(best), facts.unit_of_fitness);
   }
-  if (!run_report.unconfirmed.empty())
-    text += "\n## Failed their confirmation\n\n" + reasons_text(run_report.unconfirmed);
   if (!run_report.rejections.empty()) text += "\n## Rejected\n\n" + reasons_text(run_report.rejections);
   text += std::string("\n") + mark + ".";
   if (run_report.paced)

@@ -16,8 +16,10 @@ namespace fs = std::filesystem;
 int runs_command(const Arguments& arguments) {
   std::string folder;
   bool as_json = false;
-  Options options("runs", "Lists the runs of a folder, and of the suites in it; the ones that run now first.",
-                  "cultivar runs");
+  Options options(
+      "runs",
+      "Lists the runs of a folder, and of the suites in it; the ones that run now first, then the newest.",
+      "cultivar runs");
   options.optional_argument("FOLDER", folder,
                             "the folder whose runs to list (default: runs/ of the current folder and of the "
                             "installation)");
@@ -37,7 +39,7 @@ int runs_command(const Arguments& arguments) {
       if (!seen.insert(path).second) continue;
       all.push_back(listed(path));
     }
-  std::stable_partition(all.begin(), all.end(), [](const ListedRun& shown) { return shown.summary.alive(); });
+  newest_first(all);
   nlohmann::json facts = nlohmann::json::array();
   Table table({"run", "state", "task", "best (during the search)", "evaluated", "searched", "began"});
   for (const ListedRun& shown : all) {

@@ -38,11 +38,13 @@ std::vector<BeyondMemory> beyond_memory_of(const Record& record, const fs::path&
   }
 }
 
-void print_evaluation(const Evaluation& e, const std::vector<BeyondMemory>& beyond, const Output& output) {
+void print_evaluation(const Evaluation& e, const std::vector<BeyondMemory>& beyond, const Output& output,
+                      const std::string& failure = {}) {
   if (e.measured())
     output.line(fmt::format("\nMeasured: {:.4g} {}\n{}", e.fitness, e.unit, evaluation_table(e, "  ")));
   else
-    output.line(fmt::format("\nRejected at {}: {}", name_of(e.stage), e.reason));
+    output.line("\n" +
+                (failure.empty() ? fmt::format("Rejected at {}: {}", name_of(e.stage), e.reason) : failure));
   if (const std::string exactness = exactness_table(e, "  "); !exactness.empty())
     output.line("\n" + exactness);
   for (const BeyondMemory& each : beyond) output.line(each.words());
@@ -247,6 +249,7 @@ int show_command(const Arguments& arguments) {
   Standings standings(record);
   const DuelResult* const settled = standings.duel(id);
   const auto evaluation = record.evaluation(id), confirmation = record.confirmation(id);
+  const bool failed = confirmation && !confirmation->measured();
   const auto profile = record.profile(id);
   const auto before = profile ? profiled_ancestor(record, id, *profile) : std::nullopt;
   if (as_json) {
@@ -256,6 +259,10 @@ int show_command(const Arguments& arguments) {
   output.line(
       fmt::format("#{}  {}  {}", id, short_id(row.individual.variant_id), descent_of(row.individual)));
   output.line("Configuration: " + configuration_text(row.individual.configuration));
+  if (failed) {
+    print_evaluation(*confirmation, {}, output, words_of_failure(*confirmation));
+    output.line("\nDuring the search, before that:");
+  }
   if (evaluation)
     print_evaluation(*evaluation, beyond_memory_of(record, folder, *evaluation), output);
   else
@@ -275,15 +282,14 @@ int show_command(const Arguments& arguments) {
   } else if (const double at_first = standings.fitness(row), measured = row.individual.fitness;
              measured > 0.0 && at_first != measured) {
     output.line(
-        fmt::format("Compared as {:.4g}: the device was {:.3f}x as fast when this was measured as when the "
+        fmt::format("Compared as {:.4g}: the device was {} as fast when this was measured as when the "
                     "first best kernel was",
-                    at_first, measured / at_first));
+                    at_first, ratio_words(measured / at_first)));
   }
   if (record.outstanding() == id)
     output.line("Its confirmation is pending: it becomes the best when it is confirmed in a fresh process.");
-  if (confirmation) {
-    output.line(confirmation->measured() ? "\nConfirmed in a fresh process with new inputs:"
-                                         : "\nFailed confirmation in a fresh process with new inputs:");
+  if (confirmation && !failed) {
+    output.line("\nConfirmed in a fresh process with new inputs:");
     print_evaluation(*confirmation, beyond_memory_of(record, folder, *confirmation), output);
   }
   if (profile) output.line("\nProfile\n" + report_text(*profile, before ? &*before : nullptr));

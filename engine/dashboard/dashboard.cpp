@@ -170,6 +170,10 @@ const json& Dashboard::State::list_of_runs() {
     }
     all.push_back(std::move(one));
   }
+  // The newest activity first; what cannot be read at the end.
+  const auto last_step = [](const json& one) { return one.value("last_step_at", 0.0); };
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const json& a, const json& b) { return last_step(a) > last_step(b); });
   json tables_of = json::array();
   for (const auto& [name, path] : suites) tables_of.push_back(name);
   list = {{"runs", all}, {"suites", tables_of}};

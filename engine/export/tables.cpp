@@ -93,6 +93,7 @@ std::string lineage_text(const std::vector<IndividualRow>& lineage, const std::s
                    ? "-"
                    : fmt::format("{}", fmt::join(individual.descent.parents, ", ")),
                individual.measured ? fmt::format("{:.2f}", row.by_duel.value_or(individual.fitness))
+               : row.expelled      ? "failed its confirmation"
                                    : "rejected at " + row.stage,
                gain, configuration_text(individual.configuration), individual.descent.note});
     if (fitness > 0) previous = fitness;

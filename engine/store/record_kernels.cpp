@@ -36,8 +36,8 @@ KernelRow row_of(const IndividualRow& row, IndividualId best, const std::set<Ind
   for (const IndividualId parent : i.descent.parents) shown.parents.push_back(std::to_string(parent));
   shown.state = state_of(row);
   shown.stage = row.expelled ? "confirm" : row.stage;
-  shown.reason = row.expelled ? "measured, but wrong in its confirmation with new inputs and holdout shapes"
-                              : row.reason;
+  shown.reason =
+      row.expelled ? "measured, but failed its confirmation with new inputs and holdout shapes" : row.reason;
   shown.fitness = standings.fitness(i.id);
   if (const DuelResult* const duel = standings.duel(i.id))
     shown.duel = fmt::format("{} side by side with {}", gain_words(duel->all), duel->incumbent);
@@ -114,11 +114,14 @@ std::string situation_of(const Record& record) {
                   s.stop_reason.empty() ? "" : " (" + s.stop_reason + ")", s.evaluations, s.measured);
   for (const auto& [stage, count] : s.rejected)
     words += fmt::format(", {} rejected at {}", count, name_of(stage));
+  if (s.expelled > 0) words += fmt::format(", {} measured but refused by the confirmation", s.expelled);
   words += fmt::format("; {} duels, {} promotions.\n", s.duels, s.promotions);
   if (s.best) {
     words += fmt::format("The best: {} at {:.5g} {}", s.best->id, s.best->fitness, s.best->unit);
-    if (s.best->ratio_to_seed) words += fmt::format(", {:.3f}x the first seed", *s.best->ratio_to_seed);
-    for (const auto& [name, ratio] : s.best->ratios) words += fmt::format(", {:.3f}x {}", ratio, name);
+    if (s.best->ratio_to_seed)
+      words += fmt::format(", {} the first seed", ratio_words(*s.best->ratio_to_seed));
+    for (const auto& [name, ratio] : s.best->ratios)
+      words += fmt::format(", {} {}", ratio_words(ratio), name);
     words += ".\n";
   } else {
     words += "No kernel has been promoted to best yet.\n";
@@ -179,7 +182,13 @@ Expected<Outlook> outlook_in(const Record& record, const std::string& name, bool
   if (row.individual.duplicate_of != 0)
     return say(true, fmt::format("its machine code equals that of {}, which was measured instead",
                                  row.individual.duplicate_of));
-  if (row.expelled) return say(true, "it failed its confirmation with new inputs and holdout shapes");
+  if (row.expelled) {
+    const auto confirmation = record.confirmation(id);
+    return say(true, "it failed its confirmation with new inputs and holdout shapes" +
+                         (confirmation
+                              ? fmt::format(", at {}: {}", name_of(confirmation->stage), confirmation->reason)
+                              : std::string()));
+  }
   if (!row.individual.measured)
     return say(true, fmt::format("it is rejected at {}: {}", row.stage, row.reason));
   const std::string fitness = fmt::format("measured at {:.5g}", row.individual.fitness);
@@ -242,11 +251,14 @@ Expected<Kernel> kernel_in(const Record& record, const std::string& name) {
       each += fmt::format("{}{} {}", i ? "; " : "", workloads[i], gain_words(duel->workloads[i]));
     kernel.remarks.push_back(fmt::format("By workload, side by side with {}: {}", duel->incumbent, each));
   }
-  // Of the holdout shapes, only pass or fail is shown.
-  if (const auto confirmation = record.confirmation(id))
-    kernel.remarks.emplace_back(confirmation->measured()
-                                    ? "Confirmed in a fresh process with new inputs and holdout shapes."
-                                    : "Failed confirmation with new inputs and holdout shapes.");
+  // Of times on holdout shapes, none is shown; why one failed is needed for its repair.
+  if (const auto confirmation = record.confirmation(id)) {
+    kernel.remarks.emplace_back(
+        confirmation->measured()
+            ? "Confirmed in a fresh process with new inputs and holdout shapes."
+            : "Measured, then it failed its confirmation with new inputs and holdout shapes:");
+    if (!confirmation->measured()) kernel.evaluation = confirmation;
+  }
   return kernel;
 }
 

@@ -144,6 +144,7 @@ Expected<RecordWriter> RecordWriter::create(const RunFolder& folder, const RunFa
       put("state", "running");
       put("stop_reason", "");
       put("elapsed_s", "0");
+      db.exec("INSERT INTO tallies VALUES ('expelled', 0)");
       transaction.commit();
       // Before the rename: a kill during this change leaves a journal next to the database, without which no
       // reader may open it.
@@ -343,6 +344,9 @@ void Step::promote(IndividualId id, double fitness) {
 
 void Step::expel(IndividualId id) {
   run("UPDATE individuals SET expelled = 1 WHERE id = ?", id);
+  run("INSERT INTO tallies SELECT 'expelled', count(*) FROM individuals WHERE expelled = 1 "
+      "ON CONFLICT(key) DO UPDATE SET value = excluded.value");  // records of earlier versions have no such
+                                                                 // tally
   decide(DecisionKind::expel, id, "", "");
 }
 

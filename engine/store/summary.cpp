@@ -81,11 +81,13 @@ Summary summary_of(const Record& record) {
   if (!s.alive()) s.ended_at = end_of(db);
   std::int64_t proposed = 0;
   double device_s = 0.0;
+  std::optional<std::int64_t> expelled;
   each_row(db, "SELECT key, value FROM tallies", [&](SQLite::Statement& tally) {
     const auto key = column<std::string>(tally, 0);
     const auto value = column<std::int64_t>(tally, 1);
     if (key == "evaluations") s.evaluations = value;
     if (key == "measured") s.measured = value;
+    if (key == "expelled") expelled = value;
     if (key == "duels") s.duels = value;
     if (key == "promotions") s.promotions = value;
     if (key == "proposed") proposed = value;
@@ -93,6 +95,9 @@ Summary summary_of(const Record& record) {
     for (const Stage stage : all_stages())
       if (key == tally_of_rejections(stage)) s.rejected[stage] = value;
   });
+  // Records of earlier versions do not count them.
+  s.expelled = expelled ? *expelled
+                        : first_of<std::int64_t>(db, "SELECT count(*) FROM individuals WHERE expelled = 1");
   s.evaluations_per_hour = rate_of(record).per_hour();
   s.in_flight = proposed - s.evaluations;
   s.submissions_waiting = static_cast<std::int64_t>(folder.submitted().size());
@@ -183,10 +188,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Best, id, fitness, measured, gain, unit, rati
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outstanding, id, fitness, unit, by_duel)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BudgetUse, used, limit)
 CULTIVAR_JSON_PART(Summary, run, task, target, state, stop_reason, stop, lost, elapsed_s, started_at,
-                   ended_at, evaluations, evaluations_per_hour, measured, in_flight, submissions_waiting,
-                   duels, promotions, best, outstanding, budget, questions, supervisor, plan, gate_advice,
-                   undelivered, tools, devices, process, heartbeat_age_s, challengers, waiting, ending, duel,
-                   step, workers)
+                   ended_at, evaluations, evaluations_per_hour, measured, expelled, in_flight,
+                   submissions_waiting, duels, promotions, best, outstanding, budget, questions, supervisor,
+                   plan, gate_advice, undelivered, tools, devices, process, heartbeat_age_s, challengers,
+                   waiting, ending, duel, step, workers)
 
 void to_json(json& j, const Summary& s) {
   write_fields(j, s);

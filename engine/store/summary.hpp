@@ -87,6 +87,7 @@ struct Summary {
   std::optional<double> started_at, ended_at;
   double evaluations_per_hour = 0.0;  // kRateOver; 0: not known yet
   std::int64_t evaluations = 0, measured = 0, in_flight = 0, duels = 0, promotions = 0;
+  std::int64_t expelled = 0;  // of those that were measured
   std::map<Stage, std::int64_t> rejected;
   std::int64_t submissions_waiting = 0;  // in the inbox
   std::int64_t challengers = 0;          // whose duel with the best is pending, at the last heartbeat

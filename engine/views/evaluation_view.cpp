@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "population/duel_result.hpp"
+
 namespace cultivar {
 
 using nlohmann::json;
@@ -30,9 +32,8 @@ std::optional<BesideContenders> beside_best_contenders(const Evaluation& evaluat
 }
 
 std::string words_of(const BesideContenders& beside) {
-  return fmt::format(
-      "Beside the fastest contender of each workload {:.3f}x (geometric mean), lowest {:.3f}x on {}",
-      beside.mean, beside.lowest, beside.lowest_on);
+  return fmt::format("Beside the fastest contender of each workload {} (geometric mean), lowest {} on {}",
+                     ratio_words(beside.mean), ratio_words(beside.lowest), beside.lowest_on);
 }
 
 std::vector<std::vector<std::string>> exactness_rows(const Evaluation& evaluation) {

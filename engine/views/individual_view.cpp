@@ -59,6 +59,7 @@ json facts_of(const IndividualRow& row) {
           {"state", name_of(row.state)},
           {"stage", row.stage},
           {"reason", row.reason},
+          {"expelled", row.expelled},
           {"fitness", i.fitness},
           {"configuration", configuration},
           {"parents", i.descent.parents},
@@ -66,6 +67,10 @@ json facts_of(const IndividualRow& row) {
           {"model", i.descent.model},
           {"island", i.descent.island},
           {"note", i.descent.note}};
+}
+
+std::string words_of_failure(const Evaluation& confirmation) {
+  return fmt::format("Failed its confirmation at {}: {}", name_of(confirmation.stage), confirmation.reason);
 }
 
 std::string duel_text(const DuelResult& duel) {
@@ -105,6 +110,8 @@ json individual_facts(const Record& record, const IndividualRow& row) {
   facts["profile"] = profile ? report_json(*profile, before ? &*before : nullptr) : json();
   facts["evaluation"] = evaluation ? json(*evaluation) : json();
   facts["confirmation"] = confirmation ? json(*confirmation) : json();
+  facts["failure"] =
+      confirmation && !confirmation->measured() ? json(words_of_failure(*confirmation)) : json();
   facts["confirmation_outstanding"] = record.outstanding() == id;
   facts["children"] = record.descendants(id);
   facts["source"] = record.source(id);

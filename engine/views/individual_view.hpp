@@ -15,6 +15,8 @@ namespace cultivar {
 
 std::string_view name_of(IndividualState);  // "proposed", "measured", "rejected"
 nlohmann::json facts_of(const IndividualRow&);
+// "Failed its confirmation at edge: wrong result on ...".
+std::string words_of_failure(const Evaluation& confirmation);
 // "+4.4 % (+3.9 to +5.0 %) side by side with #12", and the same as JSON with ratios instead of percent.
 std::string duel_text(const DuelResult&);
 nlohmann::json facts_of(const DuelResult&);

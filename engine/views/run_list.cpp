@@ -2,6 +2,8 @@
 #include "engine/views/run_list.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "engine/store/record.hpp"
@@ -66,6 +68,16 @@ ListedRun listed(const fs::path& run) {
     shown.trouble = error.what();
   }
   return shown;
+}
+
+void newest_first(std::vector<ListedRun>& runs) {
+  const auto last_active = [](const ListedRun& run) {
+    const Summary& s = run.summary;
+    if (!run.trouble.empty()) return 0.0;
+    return s.alive() ? std::numeric_limits<double>::infinity()
+                     : s.ended_at.value_or(s.started_at.value_or(0.0));
+  };
+  std::ranges::stable_sort(runs, std::greater(), last_active);
 }
 
 nlohmann::json to_json(const ListedRun& run) {

@@ -24,6 +24,8 @@ struct ListedRun {
   std::uintmax_t bytes = 0;
 };
 ListedRun listed(const std::filesystem::path& run);
+// Runs that a process holds, then by the last that was recorded; what cannot be read at the end.
+void newest_first(std::vector<ListedRun>&);
 nlohmann::json to_json(const ListedRun&);  // an element of `runs --json`
 
 }  // namespace cultivar

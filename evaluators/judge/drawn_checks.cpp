@@ -28,12 +28,17 @@ namespace {
 constexpr int kFewIllegal = 10, kLeastClaimed = 8;
 // Shapes at a focus are small enough for hundreds of them to take seconds.
 constexpr ShapeLimits kFocused{3e7, 0x1p22};
+// Of one medium dimension, with few of all others.
+constexpr ShapeLimits kFocusedSmall{2e7, 0x1p23};
 // And those of which thousands do.
 constexpr ShapeLimits kTiny{1e6, 0x1p17};
 // In the longest, a dimension may have as many bytes as positions beyond 16 bits need.
 constexpr ShapeLimits kLongest{2e8, 0x1p28};
 // And two together.
 constexpr ShapeLimits kFilled{2e8, 0x1p27};
+// Tables barely longer than 16 bits tell.
+constexpr ShapeLimits kTables{2e8, 0x1p26 * 1.25};
+constexpr std::uint64_t kTableTurns = 4;
 // From here on a dimension may need a medium size.
 constexpr double kLargeFocus = 0x1p15;
 // How much more a shape may cost than the stress shapes, to have the macros of a specialisation.
@@ -53,6 +58,7 @@ constexpr std::uint64_t kLongTurns = 2, kWideTurns = 4;
 // Shapes on which two tensors are composed together, before all others.
 constexpr std::size_t kJointShapes = 8;
 constexpr double kLeastJointFlops = 1e3;
+constexpr std::size_t kMostDivisors = 96, kMostTables = 8;
 constexpr std::size_t kFilledFirst = 2;  // pairs of dimensions, before wide rows
 constexpr std::uint64_t kElsewhere = 4;  // one run of so many has the facts of another machine
 
@@ -189,6 +195,12 @@ class DrawnChecks {
          first_of_each(longest_foci(task_, variant_, seed_for("longest")), kLongest, "longest"))
       thorough_.push_back({std::move(shape)});
     filled_ = first_of_each(filled_foci(task_, seed_for("filled")), kFilled, "filled");
+    divisors_ = draw_focused_shapes(task_, variant_, around_, kFocusedSmall,
+                                    divisor_foci(task_, seed_for("divisors")), kMostDivisors,
+                                    seed_for("divisor shapes"), runs_);
+    tables_ = draw_focused_shapes(task_, variant_, around_, kTables,
+                                  table_length_foci(task_, variant_, seed_for("table lengths")), kMostTables,
+                                  seed_for("table length shapes"), runs_);
     wide_ = first_of_each(wide_foci(task_, seed_for("wide")), kLongest, "wide");
     return std::nullopt;
   }
@@ -373,6 +385,10 @@ class DrawnChecks {
                    derive_seed(seed_for(fmt::format("wide {}", kind), i), "turn", turn));
       if (turn == 0) add_filled(kFilledFirst, filled_.size());
     }
+    for (std::uint64_t turn = 0; turn < kTableTurns; ++turn)
+      for (std::size_t i = 0; i < tables_.size(); ++i)
+        longest.runs.push_back(
+            {tables_[i], {.drawn_shape = true}, derive_seed(seed_for("table length run", i), "turn", turn)});
     std::map<std::string, double> lengths = longest_extents(task_);
     for (const std::string& row : task_.rows) lengths.erase(row);
     for (std::uint64_t turn = 0; turn < kLongTurns; ++turn)
@@ -395,6 +411,7 @@ class DrawnChecks {
     if (confirming_)
       for (const Workload& shape : draw_large_counts(task_, variant_, timed_, seed_for("counts"), runs_))
         add(shape, {.drawn_shape = true}, "count");
+    for (const Workload& shape : divisors_) add(shape, {.drawn_shape = true}, "divisor");
     if (confirming_) add_joint(first);
     std::vector<Place> at_numbers;
     for (const Workload& shape : exactly_) at_numbers.push_back({shape});
@@ -436,8 +453,10 @@ class DrawnChecks {
   };
   int claimed_ = 0, illegal_ = 0;
   std::vector<Workload> scattered_, exactly_,
-      tabled_;                             // anywhere; at a number of the source; at a table's row
-  std::vector<Workload> filled_, wide_;    // of two large dimensions; of long rows
+      tabled_;                           // anywhere; at a number of the source; at a table's row
+  std::vector<Workload> filled_, wide_;  // of two large dimensions; of long rows
+  std::vector<Workload> divisors_,
+      tables_;  // of one medium dimension, beside few of all others; of long tables
   std::vector<Place> decided_, thorough_;  // with values of every kind
 };
 

@@ -12,15 +12,6 @@
 namespace cultivar {
 namespace {
 
-// Whether whole numbers of an input are indices below this dimension: a table, of which an output reads some
-// entries.
-bool is_indexed(const Task& task, const std::string& name) {
-  return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
-    return tensor.role == Role::input && is_whole(tensor.fill.kind) && tensor.fill.b_of &&
-           std::ranges::count(tensor.fill.b_of->names(), name) > 0;
-  });
-}
-
 // Whether some output has this dimension, or lacks it.
 bool has_outputs(const Task& task, const Dimension& d, bool with) {
   return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
@@ -29,6 +20,13 @@ bool has_outputs(const Task& task, const Dimension& d, bool with) {
 }
 
 }  // namespace
+
+bool is_indexed(const Task& task, const std::string& name) {
+  return std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
+    return tensor.role == Role::input && is_whole(tensor.fill.kind) && tensor.fill.b_of &&
+           std::ranges::count(tensor.fill.b_of->names(), name) > 0;
+  });
+}
 
 std::map<std::string, double> listed_sums(const Task& task) {
   std::map<std::string, double> greatest;

@@ -19,6 +19,10 @@ namespace cultivar {
 // near the shape's own), or one that no listed shape gives.
 std::optional<std::pair<double, double>> amounts_of(const Task&, const Parameter&);
 
+// Whether whole numbers of an input are indices below this dimension: a table, of which an output reads some
+// entries.
+bool is_indexed(const Task&, const std::string& dimension);
+
 // Of each dimension, the longest that checks look at: four times as long as listed anywhere, or 2^21, where
 // outputs do not sum over it.
 std::map<std::string, double> longest_extents(const Task&);

@@ -285,6 +285,58 @@ std::vector<std::vector<Focus>> filled_foci(const Task& task, std::uint64_t seed
   return all;
 }
 
+std::vector<Focus> divisor_foci(const Task& task, std::uint64_t seed) {
+  constexpr std::size_t kOfEach = 24, kMost = 96;
+  RandomStream stream = stream_of(seed, "divisors", 0);
+  const std::map<std::string, double> extents = longest_extents(task);
+  std::vector<Focus> all;
+  for (std::size_t i = 0; i < std::min(kOfEach, kMost / std::max<std::size_t>(1, task.dimensions.size()));
+       ++i)
+    for (const Dimension& d : task.dimensions) {
+      const double value = std::min(extents.at(d.name), std::exp2(10.0 + 7.0 * uniform(stream)));
+      Focus focus{d.name, std::floor(value), Focus::Relation::none, {}, true, Focus::Others::two};
+      const std::string& other = task.dimensions[below(stream, task.dimensions.size())].name;
+      if (other != d.name) focus.also = other, focus.also_value = 3.0 + static_cast<double>(below(stream, 5));
+      all.push_back(std::move(focus));
+    }
+  return all;
+}
+
+std::vector<Focus> table_length_foci(const Task& task, const Variant& variant, std::uint64_t seed) {
+  constexpr std::size_t kMost = 8, kMostNamed = 5;
+  constexpr std::int64_t kLeastBeside = 8, kGreatestBeside = 4096;
+  RandomStream stream = stream_of(seed, "table lengths", 0);
+  const std::map<std::string, double> extents = longest_extents(task);
+  const SourceNumbers numbers = source_numbers(variant);
+  std::vector<Focus> alone, named, beside;
+  for (const Dimension& d : task.dimensions) {
+    if (!is_indexed(task, d.name) || extents.at(d.name) < 0x1p17) continue;
+    const auto focus = [&] {
+      return Focus{d.name,
+                   std::floor(0x1p16 * (1.75 + 0.25 * uniform(stream))),
+                   Focus::Relation::none,
+                   {},
+                   true,
+                   Focus::Others::two};
+    };
+    alone.push_back(focus());
+    for (const Dimension& other : task.dimensions)
+      for (const std::int64_t number : numbers.compared)
+        if (other.name != d.name && number >= kLeastBeside && number <= kGreatestBeside) {
+          const bool is_named = std::ranges::count(numbers.named, std::pair(other.name, number)) > 0;
+          Focus& one = (is_named ? named : beside).emplace_back(focus());
+          one.also = other.name;
+          one.also_value = static_cast<double>(number);
+        }
+  }
+  shuffle(named, stream);
+  shuffle(beside, stream);
+  named.resize(std::min(named.size(), kMostNamed));
+  for (auto* part : {&alone, &beside}) std::ranges::move(*part, std::back_inserter(named));
+  if (named.size() > kMost) named.resize(kMost);
+  return named;
+}
+
 std::vector<std::vector<Focus>> wide_foci(const Task& task, std::uint64_t seed) {
   constexpr int kOfEach = 2, kHalvings = 4;
   RandomStream stream = stream_of(seed, "wide", 0);

@@ -44,6 +44,14 @@ std::vector<std::vector<Focus>> longest_foci(const Task&, const Variant&, std::u
 // As above, for up to six pairs of dimensions, those of rows first: both are large together and of no special
 // size, so that the number of what is dealt out and the number by which it is divided are.
 std::vector<std::vector<Focus>> filled_foci(const Task&, std::uint64_t seed);
+// For each dimension, up to 24 sizes of 2^10 to 2^17, beside few of all others, and more than one: what
+// divides a counter by a number that follows from one dimension is wrong for some such numbers only. All of
+// them are cheap.
+std::vector<Focus> divisor_foci(const Task&, std::uint64_t seed);
+// Lengths of tables, by whose indices an output reads some entries, nearly twice what 16 bits hold, two of
+// all others: alone, and beside each other dimension at a number with which the source compares it, those
+// that it names first. Up to eight.
+std::vector<Focus> table_length_foci(const Task&, const Variant&, std::uint64_t seed);
 // And two for each dimension that counts no rows, from 2^16 to 2^19: rows so long that what is left out of
 // each element shows, and so short that rounding is much less.
 std::vector<std::vector<Focus>> wide_foci(const Task&, std::uint64_t seed);

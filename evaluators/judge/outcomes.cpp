@@ -8,10 +8,13 @@
 #include <set>
 
 #include "evaluators/expression/conditions.hpp"
+#include "evaluators/judge/check_shapes.hpp"
+#include "evaluators/judge/claims.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/system/random.hpp"
 #include "evaluators/system/secret.hpp"
+#include "evaluators/task/make_workload.hpp"
 #include "evaluators/variant/plan_scope.hpp"
 
 namespace cultivar {
@@ -20,6 +23,7 @@ namespace {
 // What no check may cost is still claimed, up to here.
 constexpr ShapeLimits kClaimed{1e12, 0x1p33};
 constexpr std::size_t kAnywhere = 4000, kCandidates = 48;  // draws; of which so many are chosen from
+constexpr std::size_t kAsDrawn = 1;       // places of an outcome whose remainders are not changed
 constexpr std::size_t kFruitless = 1200;  // draws that show nothing new, before no more are made
 
 class Gathering {
@@ -85,6 +89,32 @@ std::vector<double> numbers_in(const Variant& variant, std::span<const Outcome> 
          literals_in(outcome.condition.text(), variant.manifest.language->comments))
       numbers.push_back(static_cast<double>(number));
   return numbers;
+}
+
+// The same outcome with other remainders: draws are often numbers of the source and multiples of powers of
+// two, which tiles divide. `turn`: remainders differ from one place to the next, so that of five some are in
+// each half of a tile of eight. As it was if none is found.
+Place with_other_remainders(const Place& place, std::uint64_t turn, const Outcome& outcome,
+                            const Variant& variant, const Task& task, const Facts& here, std::uint64_t seed,
+                            const std::function<bool(const Place&)>& usable) {
+  constexpr std::uint64_t kTries = 8, kTile = 16, kStep = 7;
+  for (std::uint64_t i = 0; i < kTries; ++i) {
+    Bindings next = given_values(task, place.shape);
+    for (const Dimension& d : task.dimensions) {
+      const auto given = next.find(d.name);
+      if (given == next.end() || given->second < static_cast<double>(kTile)) continue;
+      // First all dimensions, then some: of a condition such as C % 4 == 0, only others can move.
+      if (i > 0 && derive_seed(seed, "moved " + d.name, turn * kTries + i) % 2 == 0) continue;
+      const std::uint64_t wanted = derive_seed(seed, d.name) + kStep * turn + i;
+      given->second += static_cast<double>((wanted - static_cast<std::uint64_t>(given->second)) % kTile);
+    }
+    const Expected<Workload> made = make_workload(task, std::move(next), place.shape.dtype, true);
+    if (!made || !claims(variant, task, *made)) continue;
+    const Place moved{*made, place.machine};
+    const auto scope = scope_of(variant, task, moved.shape, facts_of(variant, here, moved.machine));
+    if (scope && shows(outcome, *scope) && usable(moved)) return moved;
+  }
+  return place;
 }
 
 }  // namespace
@@ -153,7 +183,6 @@ std::vector<Place> draw_outcomes(const Task& task, const Variant& variant, const
   std::vector<Outcome> left;
   for (std::size_t i = 0; i < unreached.size(); ++i) {
     std::vector<Place>& places = found[i];
-    if (places.empty()) left.push_back(std::move(unreached[i]));
     if (places.size() > kOutcomePlaces) {
       // Of the smaller half, which are distinct in more than what the smallest ones have in common.
       std::ranges::sort(places, {}, [&](const Place& place) { return task.flops(place.shape); });
@@ -162,6 +191,10 @@ std::vector<Place> draw_outcomes(const Task& task, const Variant& variant, const
         std::swap(places[n], places[n + below(stream, places.size() - n)]);
       places.resize(kOutcomePlaces);
     }
+    for (std::size_t n = kAsDrawn; n < places.size(); ++n)
+      places[n] = with_other_remainders(places[n], n, unreached[i], variant, task, here,
+                                        derive_seed(seed, "remainders", i), usable);
+    if (places.empty()) left.push_back(std::move(unreached[i]));
     std::ranges::move(places, std::back_inserter(all));
   }
   unreached = std::move(left);

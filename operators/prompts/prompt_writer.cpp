@@ -302,7 +302,9 @@ std::string PromptWriter::told(IndividualId id, std::size_t most) const {
   if (member.state == Member::State::measured) {
     words += " -> " + speeds_.result(id) + causes(id, member);
   } else if (member.state == Member::State::rejected) {
-    words += fmt::format(" -> rejected at {}: {}", life.stage, shorter(life.reason, 120));
+    words +=
+        fmt::format(" -> {} at {}: {}", life.expelled ? "measured, then failed its confirmation" : "rejected",
+                    life.stage, shorter(life.reason, 120));
   } else {
     words += " -> not evaluated yet";
   }

@@ -4,6 +4,9 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <limits>
+
+#include "population/duel_result.hpp"
 
 using namespace cultivar;
 
@@ -65,6 +68,16 @@ BOOST_AUTO_TEST_CASE(a_record_whose_duels_form_a_circle_ends) {
   duel(2, 1, {0.3, 0.2, 0.5});
   duel(1, 2, {0.3, 0.2, 0.5});
   BOOST_TEST(!speed(1, 3).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_ratio_of_speeds_is_written_one_way) {
+  BOOST_TEST(ratio_words(1.4951) == "1.50x");
+  BOOST_TEST(ratio_words(1.0904) == "1.090x");
+  BOOST_TEST(ratio_words(0.9005) == "0.900x");
+  BOOST_TEST(ratio_words(0.5) == "0.50x");
+  BOOST_TEST(ratio_words(12.34) == "12.3x");
+  BOOST_TEST(ratio_words(1234.5) == "1234x");
+  BOOST_TEST(ratio_words(std::numeric_limits<double>::infinity()) == "-");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -56,7 +56,8 @@ function moment(t) {
 }
 function micro(us) { return typeof us !== 'number' ? absent : us < 1e3 ? num(us) + ' us' : us < 1e6 ? num(us / 1e3) + ' ms' : num(us / 1e6) + ' s'; }
 function percent(part) { return typeof part !== 'number' || !isFinite(part) ? absent : (part >= 0 ? '+' : '\u2212') + num(Math.abs(100 * part), 3) + ' %'; }
-function times(x) { return typeof x !== 'number' || !isFinite(x) ? absent : num(x, x >= .9 && x < 1.1 ? 4 : 3) + 'x'; }
+// A ratio of speeds as `ratio_words` writes it for the terminal: "1.49x", "1.004x".
+function times(x) { return typeof x !== 'number' || !isFinite(x) ? absent : x.toFixed(x >= 100 ? 0 : x >= 10 ? 1 : x >= 1.1 || x < .9 ? 2 : 3) + 'x'; }
 function counted(count, word) { return `${num(count)} ${word}${count === 1 ? '' : 's'}`; }
 function money(x) { return x > 0 ? x.toFixed(x < 1 ? 4 : 2) : ''; }
 // "+4.4 % (+3.9 to +5.0 %)" of {ratio, lower, upper}.

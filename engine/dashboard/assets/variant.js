@@ -111,14 +111,15 @@ views.variant = {
     const v = await get('variant', { id: values.id });
     const unit = v.unit || '';
     const facts = tiles([
-      ['State', state_tag(v), v.state === 'rejected' ? v.stage : v.confirmation_outstanding ? 'its confirmation is pending' : null],
+      ['State', state_tag(v), v.state === 'rejected' ? v.stage : v.failure ? 'at ' + v.confirmation.stage : v.confirmation_outstanding ? 'its confirmation is pending' : null],
       ['Fitness', v.standing ? `${num(v.standing)} ${unit}` : absent, v.brief || !v.standing ? null : 'from the figures below'],
       ['Made by', v.operator, [v.model ? 'with ' + v.model : '', v.usd ? `, ${money(v.usd)} USD` : '', v.tokens ? `, ${num(v.tokens)} tokens` : '']],
       ['Parents', v.parents.length ? v.parents.map((id, i) => [i ? ', ' : '', kernel(id)]) : 'none', v.parent_fitness && v.standing ? `fitness ${percent(v.standing / v.parent_fitness - 1)} over that of the first` : null],
       ['Island', num(v.island), v.elapsed_s !== null && v.elapsed_s >= 0 ? [`judged after ${span(v.elapsed_s)}`, v.judged_at > 0 ? [', ', moment(v.judged_at)] : ''] : v.proposed_at > 0 ? ['proposed ', moment(v.proposed_at)] : null],
       ['Children', num(v.children.length), v.children.length ? h('a', { href: address('lineage', { id: v.id }) }, 'lineage') : null],
     ]);
-    const parts = [facts, v.standing && !v.brief ? speed_table(v, unit) : null];
+    const failure = v.failure ? h('div', { class: 'failure' }, h('p', { class: 'bad' }, v.failure), v.confirmation.diagnostics ? long(v.confirmation.diagnostics) : null) : null;
+    const parts = [facts, failure, v.standing && !v.brief ? speed_table(v, unit) : null];
     const configuration = setting(v.configuration);
     if (configuration) parts.push(h('p', {}, h('b', {}, 'Configuration: '), h('code', {}, configuration)));
     if (v.note) parts.push(h('p', {}, h('b', {}, 'Note: '), v.note.slice(0, 4000)));
@@ -140,7 +141,7 @@ views.variant = {
     section('source', 'Source', [h('h2', {}, 'Source'), source_buttons(v), unrun.length ? h('p', { class: 'warn' }, 'Marked lines have a block that never ran under a check.') : null, source_table(v.source, 'Source', notes_of(v.profile), unrun)]);
     if (v.calls.length) section('calls', 'Exchange', calls_part(v.calls));
     section('descent', 'Descent', [h('h2', {}, 'Descent'), h('p', {}, v.descent.map((id, i) => [i ? ' \u2192 ' : '', kernel(id)]))]);
-    parts.splice(2, 0, h('ul', { class: 'parts' }, jump));
+    parts.splice(3, 0, h('ul', { class: 'parts' }, jump));
     return parts;
   },
 };

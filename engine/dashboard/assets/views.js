@@ -34,7 +34,7 @@ views.overview = {
       best && best.ratio_to_seed && best.ratio_to_seed !== 1 ? ['Beside the first seed', times(best.ratio_to_seed), best.seed_beside ? 'timed together, when it was confirmed' : 'by their figures in the search'] : null,
       rivals.length ? ['Beside contenders', times(Math.min(...rivals.map(r => r[1]))), rivals.map(([name, ratio]) => (rivals.length > 1 ? times(ratio) + ' ' : '') + name).join(', ') + '; timed together, when it was confirmed'] : null,
       ['Since the best', state.best_age_s === null ? absent : span(state.best_age_s), 'of search time'],
-      ['Evaluated', num(q.evaluations), `${num(q.measured)} measured, ${num(rejected)} rejected` + (q.in_flight ? (alive ? `; ${num(q.in_flight)} in flight` : `; ${num(q.in_flight)} not evaluated ${until_when(q)}`) : '')],
+      ['Evaluated', num(q.evaluations), `${num(q.measured)} measured${q.expelled ? ` (${num(q.expelled)} failed ${q.expelled === 1 ? 'its' : 'their'} confirmation)` : ''}, ${num(rejected)} rejected` + (q.in_flight ? (alive ? `; ${num(q.in_flight)} in flight` : `; ${num(q.in_flight)} not evaluated ${until_when(q)}`) : '')],
       ['Evaluations per hour', q.evaluations_per_hour ? num(q.evaluations_per_hour, 3) : absent, state.rate_over],
       ['Comparisons', counted(q.duels, 'duel'), counted(q.promotions, 'promotion') + (q.challengers ? `; ${num(q.challengers)} ${alive ? 'waiting for a duel' : 'waiting for a duel ' + until_when(q)}` : '')],
       ['Search time', span(q.elapsed_s), [...limited, 'in ' + counted(state.sessions, 'session')].join('; ')],
@@ -61,7 +61,7 @@ views.evaluations = {
     const [state, by_time, by_count] = await Promise.all([get('state'), get('series', { by: 'time' }), get('series', { by: 'count' })]);
     const q = state.summary;
     return [table('What became of the evaluations', ['Result', { name: 'Count', n: true }],
-      [['measured', num(q.measured)], ...Object.entries(q.rejected).map(([stage, count]) => ['rejected at ' + stage, num(count)]), ...(q.in_flight ? [[is_alive(q) ? 'in flight' : 'not evaluated ' + until_when(q), num(q.in_flight)]] : [])]),
+      [['measured', num(q.measured)], ...(q.expelled ? [['measured, then failed the confirmation', num(q.expelled)]] : []), ...Object.entries(q.rejected).map(([stage, count]) => ['rejected at ' + stage, num(count)]), ...(q.in_flight ? [[is_alive(q) ? 'in flight' : 'not evaluated ' + until_when(q), num(q.in_flight)]] : [])]),
     h('h2', {}, 'By search time'), evaluations_chart(by_time, state.unit, state.contenders),
     h('h2', {}, 'By number'), evaluations_chart(by_count, state.unit, state.contenders)];
   },

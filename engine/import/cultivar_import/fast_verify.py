@@ -269,21 +269,26 @@ def proof(seconds, say, by_region=True, every=False):
                                     "measured": regions.get(r["name"])} for r in facts["regions"]}}
 
 
+def times(ratio):
+    """A ratio of speeds as Cultivar writes it: 1.49x, 1.004x, 12.3x."""
+    return "%.*fx" % (0 if ratio >= 100.0 else 1 if ratio >= 10.0 else 2 if ratio >= 1.1 or ratio < 0.9 else 3, ratio)
+
+
 def words(p):
     m = p["measured"]
     verdict = "faster" if m["low"] > 1.0 else "slower" if m["high"] < 1.0 else "neither faster nor slower by these blocks"
     return "\n".join([
         "The results are %s: rms error against f64 %.3g of the exact result's root mean square, the baseline's %.3g." % (
             "right" if p["right"] else "WRONG", p["error"], p["baseline_error"]),
-        "The patched model (%s) is %s than the fastest baseline (%s): %.3f x (95 %%: %.3f - %.3f, %d blocks), %.3g ms and %.3g ms." % (
-            p["patched"], verdict, p["baseline"], m["ratio"], m["low"], m["high"], m["blocks"], m["patched_ms"], m["baseline_ms"])
+        "The patched model (%s) is %s than the fastest baseline (%s): %s (95 %%: %s - %s, %d blocks), %.3g ms and %.3g ms." % (
+            p["patched"], verdict, p["baseline"], *map(times, (m["ratio"], m["low"], m["high"])), m["blocks"], m["patched_ms"], m["baseline_ms"])
         if "neither" not in verdict else
-        "The patched model (%s) is %s; the fastest baseline is %s: %.3f x (95 %%: %.3f - %.3f, %d blocks), %.3g ms and %.3g ms." % (
-            p["patched"], verdict, p["baseline"], m["ratio"], m["low"], m["high"], m["blocks"], m["patched_ms"], m["baseline_ms"]),
-        "Predicted from the time of each kernel by itself: %.3f x." % p["predicted"]] + [
+        "The patched model (%s) is %s; the fastest baseline is %s: %s (95 %%: %s - %s, %d blocks), %.3g ms and %.3g ms." % (
+            p["patched"], verdict, p["baseline"], *map(times, (m["ratio"], m["low"], m["high"])), m["blocks"], m["patched_ms"], m["baseline_ms"]),
+        "Predicted from the time of each kernel by itself: %s." % times(p["predicted"])] + [
         "%s does not run here, so this is not beside it." % name for name in p["did_not_run"]] + [
-        "  %s: predicted %s, measured by itself %s." % (name, "%.3f x" % r["predicted"] if r["predicted"] else "nothing, it is not in the model",
-            "%.3f x (%.3f - %.3f)" % (r["measured"]["ratio"], r["measured"]["low"], r["measured"]["high"]) if r["measured"] else "not")
+        "  %s: predicted %s, measured by itself %s." % (name, times(r["predicted"]) if r["predicted"] else "nothing, it is not in the model",
+            "%s (%s - %s)" % tuple(times(r["measured"][k]) for k in ("ratio", "low", "high")) if r["measured"] else "not")
         for name, r in p["regions"].items()] + [
         "Beside f64, %s: KL divergence %.3g, the same likeliest token for %.2f %%." % (name, e["kl"], 100 * e["top1"])
         for name, e in p["holdout_errors"].items() if "kl" in e] + [p["report"]])

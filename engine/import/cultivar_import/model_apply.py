@@ -64,14 +64,24 @@ def write_package(campaign, out, choices):
     return facts, left
 
 
+def shares(facts):
+    """Why the model gains less than its kernels: a sentence for each region, of the share that it had of a measured pass."""
+    said, whole = [], facts["ms"]
+    for r in facts["regions"]:
+        model = whole / max(whole - r["gain_ms"], 0.01 * whole)
+        said.append(f"{r['name']} took {100 * r['ms'] / whole:.3g} % of a measured pass ({r['ms']:.3g} of {whole:.3g} ms), and all else takes as long as "
+                    f"before: {fast_verify.times(r['speedup'])} in its search makes the model {fast_verify.times(model)} as fast by these times.")
+    return said
+
+
 def readme(out, facts, left, proof):
     name = os.path.basename(out)
     lines = [f"# {name}: {facts['model']} with other kernels", "", "```", fast_package.__doc__.split("\n\n")[1].replace("fast", name), "```", "",
-             fast_package.__doc__.split("\n\n", 2)[2].strip(), "", "## What was proven", "", fast_verify.words(proof), "",
+             fast_package.__doc__.split("\n\n", 2)[2].strip(), "", "## What was proven", "", fast_verify.words(proof), "", *shares(facts), "",
              f"`python verify.py` proves it again, on any machine with PyTorch 2, numpy, CMake and a C++ compiler. Measured with PyTorch "
              f"{proof['torch']} and {proof['threads']} threads.", "", "| region | modules | gain in the search | ms of a pass before |",
              "|---|---|---|---|"]
-    lines += [f"| {r['name']} ({r['class']}) | {len(r['paths'])} | {r['speedup']:.3g} x | {r['ms']:.3g} |" for r in facts["regions"]]
+    lines += [f"| {r['name']} ({r['class']}) | {len(r['paths'])} | {fast_verify.times(r['speedup'])} | {r['ms']:.3g} |" for r in facts["regions"]]
     if left:
         lines += ["", "Left as they were:", ""] + [f"- {n}: {why}" for n, why in left]
     with open(os.path.join(out, "README.md"), "w", encoding="utf-8") as file:
@@ -111,7 +121,7 @@ def apply(campaign, out, choices, seconds, say, keep=False):
             break
         for choice in choices:
             if choice["name"] in lost:
-                choice["left"] = f"within the whole model it is slower: {proof['regions'][choice['name']]['measured']['ratio']:.3f} x"
+                choice["left"] = f"within the whole model it is slower: {fast_verify.times(proof['regions'][choice['name']]['measured']['ratio'])}"
         facts, left = write_package(campaign, out, choices)
     said_left = "Left as they were:\n" + "\n".join(f"  {n}: {why}" for n, why in left)
     if not facts:
@@ -120,7 +130,7 @@ def apply(campaign, out, choices, seconds, say, keep=False):
     readme(out, facts, left, proof)
     with open(os.path.join(out, "proof.json"), "w", encoding="utf-8") as file:
         json.dump(proof, file, indent=1)
-    report = fast_verify.words(proof)
+    report = "\n".join([fast_verify.words(proof), *shares(facts)])
     if left:
         report += "\n" + said_left
     report += f"\n\n  import {os.path.basename(out)}; {os.path.basename(out)}.enable(model)\n\nSee README.md in {out}."

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 import torch
 
-from . import model_functions, model_regions, model_times, observe
+from . import fast_verify, model_functions, model_regions, model_times, observe
 from .model_source import INPUTS, WholeModel
 from .refusal import Refusal, brief
 
@@ -227,7 +227,7 @@ class Profile:
                           f"{1e3 * r.base.median:.3g} ({1e3 * r.base.low:.3g} - {1e3 * r.base.high:.3g})", f"{100 * r.base.median / whole:.0f} %",
                           f"{1e3 * r.floor:.3g} ({r.floor_of})" if possible else "",
                           f"{1e3 * gain:.3g} ms ({1e3 * low:.3g} - {1e3 * high:.3g})" if possible else "",
-                          f"at most {whole / (whole - gain):.2f} x" if possible else "", r.why_not or r.name])
+                          f"at most {fast_verify.times(whole / (whole - gain))}" if possible else "", r.why_not or r.name])
         return cells
 
     def report(self):
@@ -243,7 +243,7 @@ class Profile:
             return "\n".join(lines)
         whole = self.total.median
         left = whole - sum(self.gain(r) for r in self.chosen if not any(model_regions.within(r, o) for o in self.chosen))
-        lines.append(f"If every kernel reached its floor, which none does, the model would be {whole / max(left, 0.01 * whole):.2f} x as fast; "
+        lines.append(f"If every kernel reached its floor, which none does, the model would be {fast_verify.times(whole / max(left, 0.01 * whole))} as fast; "
                      f"{len(self.chosen)} region{'s are' if len(self.chosen) > 1 else ' is'} to become tasks.")
         return "\n".join(lines)
 

@@ -510,6 +510,13 @@ class Packages(Models):
     def test_what_is_left_out_is_told(self):
         self.assertEqual(self.left, [("norm", "why")])
 
+    def test_the_share_of_a_region_tells_why_the_model_gains_less_than_its_kernel(self):
+        regions = [{"name": "mlp", "ms": 4.0, "gain_ms": 2.0, "speedup": 2.0}, {"name": "norm", "ms": 0.1, "gain_ms": 0.05, "speedup": 12.0}]
+        first, second = model_apply.shares({"ms": 10.0, "regions": regions})
+        self.assertEqual(first, "mlp took 40 % of a measured pass (4 of 10 ms), and all else takes as long as before: 2.00x in its search "
+                                "makes the model 1.25x as fast by these times.")
+        self.assertIn("12.0x in its search makes the model 1.005x as fast", second)
+
     def test_the_prediction_follows_from_the_time_of_each_kernel_on_todays_machine(self):
         facts = {"ms": 10.0, "regions": [{"name": "mlp", "ms": 4.0}, {"name": "norm", "ms": 2.0}, {"name": "left", "ms": 1.0}]}
         kernels = {"mlp": 3.0, "norm": 1.0, "left": None}

@@ -13,6 +13,7 @@
 #include "evaluators/devices/opencl/code/screen.hpp"
 #include "evaluators/languages/binary_cache.hpp"
 #include "evaluators/languages/compile_folder.hpp"
+#include "evaluators/languages/opencl_c/assembly.hpp"
 #include "evaluators/languages/opencl_c/check_build.hpp"
 #include "evaluators/languages/opencl_c/parameters.hpp"
 #include "evaluators/system/files.hpp"
@@ -29,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Part of the cache key: increase it whenever the screen rejects more.
-constexpr int kScreenVersion = 2;
+constexpr int kScreenVersion = 3;
 constexpr std::size_t kMemoryBytes = std::size_t{8} << 30;  // of addresses: LLVM maps much and uses little
 
 tl::unexpected<CompileFailure> fail(Stage stage, std::string reason, std::string diagnostics,
@@ -142,6 +143,28 @@ struct OpenclCompiler::State {
                     limit_in_words(RLIMIT_FSIZE, most_output_bytes), child->captured(), log));
   }
 
+  // Why a variant's own inline assembly is refused; empty: it has none that is seen. Words that macros put
+  // together are seen where the driver keeps LLVM's form of the program and its clang is installed.
+  Expected<std::string> assembly_in(const fs::path& place, const Variant& variant,
+                                    const std::vector<std::string>& macros, double deadline_s) const {
+    const SourceFiles files = split_source(variant.source);
+    std::string found = assembly_in_source("variant.cl", files.main);
+    for (const HeaderFile& header : files.headers)
+      if (found.empty()) found = assembly_in_source(header.name, header.text);
+    for (const std::string& macro : macros)
+      if (found.empty()) found = assembly_in_source("the macro " + macro, macro);
+    if (!found.empty()) return found;
+    const std::string kept = kept_bitcode(place), version = clang_of(kept);
+    const std::string clang = "/usr/bin/clang-" + version;
+    if (version.empty() || find_program(clang).empty()) return found;
+    if (const auto written = write_atomically(place / "own.bc", kept); !written)
+      return tl::make_unexpected(written.error());
+    const auto text = translated(clang, place, "own.bc", "own.ll", deadline_s);
+    if (!text) return tl::make_unexpected(text.error());
+    if (has_assembly(*text)) found = "a macro of variant.cl makes inline assembly";
+    return found;
+  }
+
   // LLVM's bitcode as text, or text as bitcode, by the driver's own clang.
   Expected<std::string> translated(const std::string& clang, const fs::path& place, const std::string& from,
                                    const std::string& to, double deadline_s) const {
@@ -201,6 +224,13 @@ tl::expected<Binary, CompileFailure> OpenclCompiler::compile(const Variant& vari
             "one __local pointer at the end. (A macro replaces a parameter of the same name.)\n");
   const OpenclCode code = examine_opencl_code(std::as_bytes(std::span(*bytes)), place);
   if (!code.verdict.passed()) return fail(Stage::screen, code.verdict.reason, code.verdict.diagnostics);
+  const auto assembly = s.assembly_in(place, variant, macros, deadline_s);
+  if (!assembly)
+    return fail(Stage::screen, "the program cannot be examined for inline assembly", assembly.error().text());
+  if (!assembly->empty())
+    return fail(Stage::screen, *assembly,
+                "Remove it: OpenCL C has no inline assembly, and what it does cannot be examined. OpenCL's "
+                "functions and vector types reach the same instructions.\n");
   Binary binary;
   binary.macros = macros;
   binary.machine_code = code.hash;

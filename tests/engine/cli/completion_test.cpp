@@ -104,6 +104,10 @@ BOOST_AUTO_TEST_CASE(values_follow_from_what_stands_before) {
   BOOST_TEST(offered({"compare", "softmax", "naive", "th"}).empty());
   BOOST_TEST(offered({"compare", "softmax", "naive", "fi"}).empty());
   BOOST_TEST(offered({"profile", "f"}) == "first:best");
+  BOOST_TEST(offered({"show", "first:"}) == "first:best first:seed");
+  BOOST_TEST(offered({"show", "third:"}).starts_with("third:best third:seed third:"));
+  BOOST_TEST(offered({"profile", "third:s"}) == "third:seed");
+  BOOST_TEST(offered({"show", ":"}).empty());
   BOOST_TEST(offered({"import", "--device", ""}) == "cpu cuda");  // PyTorch has no tensors of OpenCL
   BOOST_TEST(offered({"evaluate", "softmax", "--stop-after", "s"}) == "screen smoke sweep stress");
   BOOST_TEST(offered({"show", "first", ""}) == "best seed");  // the record cannot be read

@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/store/record_kernels.hpp"
 #include "engine/store/standings.hpp"
 #include "engine/store/summary.hpp"
+#include "engine/views/individual_view.hpp"
 #include "engine/views/islands_view.hpp"
 #include "engine/views/kernel_table.hpp"
 #include "engine/views/run_list.hpp"
@@ -161,6 +163,35 @@ BOOST_AUTO_TEST_CASE(failed_confirmations_are_found_by_stage_and_reason) {
     }
   }
   BOOST_TEST(failures_view(index)["stages"]["confirm"] == failed.size());
+}
+
+BOOST_AUTO_TEST_CASE(a_measured_kernel_that_failed_its_confirmation_says_so_with_the_reason) {
+  const Record one = record();
+  RunIndex index;
+  index.update(one);
+  std::int64_t failed = 0;
+  one.each_individual([&](const IndividualRow& row) {
+    const IndividualId id = row.individual.id;
+    const json view = variant_view(one, index, id);
+    BOOST_TEST(view["expelled"] == row.expelled);
+    BOOST_TEST(view["failure"].is_null() == !row.expelled);
+    if (!row.expelled) return;
+    ++failed;
+    const Evaluation confirmation = one.confirmation(id).value();
+    BOOST_TEST(view["failure"] == words_of_failure(confirmation));
+    BOOST_TEST(view["failure"].get<std::string>().find(confirmation.reason) != std::string::npos);
+    const Kernel kernel = kernel_in(one, std::to_string(id)).value();  // as a model reads it
+    BOOST_REQUIRE(kernel.evaluation);
+    BOOST_TEST(!kernel.evaluation->measured());
+    BOOST_TEST(kernel.evaluation->reason == confirmation.reason);
+  });
+  BOOST_TEST(failed > 0);
+  BOOST_TEST(summary_of(one).expelled == failed);
+  {
+    SQLite::Database db((folder / "run" / "run.db").string(), SQLite::OPEN_READWRITE);
+    BOOST_REQUIRE(db.exec("DELETE FROM tallies WHERE key = 'expelled'") == 1);
+  }
+  BOOST_TEST(summary_of(record()).expelled == failed);  // as in a record of an earlier version
 }
 
 BOOST_AUTO_TEST_CASE(devices_are_busy_for_a_part_of_the_time_that_is_never_above_one) {
@@ -360,6 +391,16 @@ BOOST_AUTO_TEST_CASE(runs_of_a_folder_are_listed_with_those_that_cannot_be_read)
   BOOST_REQUIRE(runs.size() == 2U);
   BOOST_TEST(!listed(runs[0]).trouble.empty());
   BOOST_TEST(to_json(listed(runs[1]))["status"]["state"] == "finished");
+
+  std::vector<ListedRun> all{listed(runs[0]), listed(runs[1]), listed(runs[1]), listed(runs[1])};
+  all[1].summary.ended_at = 100.0;
+  all[2].summary.ended_at = 300.0;
+  all[3].summary.state = "running";
+  newest_first(all);
+  BOOST_TEST(all[0].summary.alive());
+  BOOST_TEST(all[1].summary.ended_at.value() == 300.0);
+  BOOST_TEST(all[2].summary.ended_at.value() == 100.0);
+  BOOST_TEST(!all[3].trouble.empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -317,6 +317,43 @@ BOOST_AUTO_TEST_CASE(two_dimensions_are_large_together_as_no_division_by_a_recip
   BOOST_TEST(shown >= 9);
 }
 
+// n * (1 / d) in f32 is below n / d for some d only, and only for n = d, 2 d and so on: one batch shows none.
+BOOST_AUTO_TEST_CASE(divisors_are_many_beside_more_than_one_of_all_others) {
+  const Task task = load_task(kTasks + "transpose");
+  const Variant variant = load_variant(kTasks + "transpose/seeds/naive.cpp", task);
+  const std::vector<Workload> around = claimed_shapes(task, Stage::sweep, variant);
+  int shown = 0;
+  constexpr std::uint64_t kSeeds = 20;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    bool wrong = false;
+    for (const Workload& w :
+         draw_focused_shapes(task, variant, around, {2e7, 0x1p23}, divisor_foci(task, seed), 96, seed,
+                             [](const Workload&) { return true; })) {
+      const auto strips = std::floor((w.values.at("C") + 63.0) / 64.0);
+      const float inverse = 1.0f / static_cast<float>(strips);
+      for (int b = 1; b < w.values.at("B"); ++b)
+        wrong = wrong || static_cast<int>(static_cast<float>(b * strips) * inverse) != b;
+    }
+    shown += wrong;
+  }
+  BOOST_TEST(shown >= 19);
+}
+
+BOOST_AUTO_TEST_CASE(a_table_is_longer_than_16_bits_tell_beside_a_number_of_the_source) {
+  const Task task = load_task(kTasks + "rope");
+  Variant variant = load_variant(kTasks + "rope/seeds/naive.cpp", task);
+  variant.source += "\nint wide(int D) { return D % 128 != 0; }\n";
+  const std::vector<Workload> around = claimed_shapes(task, Stage::sweep, variant);
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    bool met = false;
+    for (const Workload& w : draw_focused_shapes(task, variant, around, {2e8, 0x1p26 * 1.25},
+                                                 table_length_foci(task, variant, seed), 8, seed,
+                                                 [](const Workload&) { return true; }))
+      met = met || (w.values.at("P") > 0x1p16 && std::fmod(w.values.at("D"), 128.0) == 0.0);
+    BOOST_TEST(met, seed);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(wide_rows_are_long_in_one_dimension_that_counts_no_rows) {
   const Task task = load_task(kTasks + "softmax");
   const auto wide = wide_foci(task, 1);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -79,6 +80,24 @@ BOOST_AUTO_TEST_CASE(a_place_is_drawn_for_every_outcome_of_common_conditions) {
       BOOST_TEST(!claimed_beyond(task, variant, kHere, shapes, unreached, seed, is_legal_there), condition);
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(places_of_an_outcome_have_all_remainders) {
+  const Task task = load_task(kTasks / "matmul");
+  const Variant variant = product(task, "let:\n  n: \"M >= 512 && N >= 512 && K >= 512 ? 8 : 4\"\n");
+  const std::vector<Workload> shapes = near(task, variant);
+  int shown = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    std::vector<Outcome> unreached = outcomes_of(variant);
+    bool odd = false;
+    for (const Place& place : draw_outcomes(task, variant, kHere, shapes, unreached, seed, is_legal_there)) {
+      const Bindings& v = place.shape.values;
+      odd = odd ||
+            (v.at("M") >= 512 && v.at("N") >= 512 && v.at("K") >= 512 && std::fmod(v.at("M"), 8.0) >= 4.0);
+    }
+    shown += odd;
+  }
+  BOOST_TEST(shown == 20);
 }
 
 BOOST_AUTO_TEST_CASE(what_only_larger_shapes_decide_is_claimed_but_not_checked) {
