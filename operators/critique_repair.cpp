@@ -5,13 +5,12 @@
 #include <algorithm>
 
 #include "evaluators/system/lines.hpp"
-#include "operators/best_setting.hpp"
-#include "operators/edit_dialogue.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "operators/prompts/describe.hpp"
 #include "operators/prompts/idea_pieces.hpp"
-#include "operators/prompts/one_line.hpp"
 #include "operators/registry.hpp"
 #include "operators/reply.hpp"
+#include "population/archive.hpp"
 
 namespace cultivar {
 

@@ -6,11 +6,10 @@
 #include <cmath>
 
 #include "evaluators/timing/roofline.hpp"
-#include "operators/best_setting.hpp"
-#include "operators/edit_dialogue.hpp"
 #include "operators/other_families.hpp"
 #include "operators/prompts/idea_pieces.hpp"
-#include "operators/prompts/tried_values.hpp"
+#include "operators/reply.hpp"
+#include "population/archive.hpp"
 
 namespace cultivar {
 
@@ -176,12 +175,7 @@ void Mutate::asked(const Brief& brief, const Archive& archive) {
 }
 
 void Mutate::write(const Brief& brief, PromptWriter& to) const {
-  add_insights(to);
-  to.add_kernel();
-  to.add_measurements();
-  add_tried_values(to);
-  to.add_report();
-  to.add_standing();
+  add_subject(to);
   add_other_families(to);
   to.add_lineage();
   to.add_failures();

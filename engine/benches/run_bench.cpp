@@ -5,12 +5,11 @@
 
 #include <algorithm>
 
-#include "engine/config/sampling.hpp"
+#include "engine/config/workload_choice.hpp"
 #include "engine/search/trust.hpp"
 #include "engine/store/names.hpp"
 #include "engine/store/record_kernels.hpp"
 #include "engine/store/recorded_run.hpp"
-#include "engine/store/run_lock.hpp"
 #include "engine/store/similar_idea.hpp"
 #include "engine/store/submissions.hpp"
 #include "engine/store/tool_results.hpp"

@@ -5,7 +5,7 @@
 
 #include "operators/asking_operator.hpp"
 #include "operators/registry.hpp"
-#include "population/lineage.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 

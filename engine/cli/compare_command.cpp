@@ -8,10 +8,9 @@
 #include <utility>
 
 #include "engine/cli/commands.hpp"
-#include "engine/cli/machine_limits.hpp"
+#include "engine/cli/config_checks.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
-#include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
 

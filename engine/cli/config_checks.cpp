@@ -3,24 +3,23 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 #include <future>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
 #include <thread>
 
-#include "engine/cli/step_line.hpp"
 #include "engine/cli/workbench.hpp"
-#include "engine/search/descriptors.hpp"
+#include "engine/search/evaluations.hpp"
 #include "evaluators/contenders/catalogue.hpp"
+#include "evaluators/judge/memory_need.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/clock.hpp"
+#include "evaluators/system/error.hpp"
+#include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/system/shell_words.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/services.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
@@ -29,6 +28,7 @@
 #include "operators/registry.hpp"
 
 namespace cultivar {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -291,6 +291,31 @@ std::vector<WorkersOf> check_launchers(const Config& config, const InstallationP
                             seconds_since(start)));
   }
   return pools;
+}
+
+std::vector<std::string> limit_warnings() {
+  std::vector<std::string> warnings;
+  for (const TightLimit& limit : tight_limits()) {
+    if (limit.fatal) throw InputError(limit.text);
+    warnings.push_back(limit.text);
+  }
+  return warnings;
+}
+
+void require_limits() {
+  (void)limit_warnings();
+}
+
+void check_memory(const Task& task, const std::vector<Workload>& workloads, Target target) {
+  if (const auto why = beyond_memory(task, workloads, target)) throw InputError(*why);
+}
+
+void check_memory(const Config& config, const ConfigPlace& from) {
+  if (!config.evaluation.launcher.empty()) return;
+  for (const auto& [key, set] : {std::pair{"workloads", &config.workloads}, {"holdout", &config.holdout}})
+    if (const WorkloadSet* const named = set->empty() ? nullptr : config.task->workloads(*set))
+      if (const auto why = beyond_memory(*config.task, named->workloads, config.target))
+        throw InputError(place_of(from, {key}) + ": " + *why);
 }
 
 }  // namespace cultivar

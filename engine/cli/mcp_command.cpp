@@ -13,7 +13,7 @@
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
 #include "engine/config/duration.hpp"
-#include "engine/mcp/stdio.hpp"
+#include "engine/mcp/server.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {

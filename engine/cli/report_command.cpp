@@ -8,7 +8,6 @@
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/dashboard/page.hpp"
-#include "engine/export/markdown.hpp"
 #include "engine/export/tables.hpp"
 #include "engine/report/chart.hpp"
 #include "engine/report/event_file.hpp"

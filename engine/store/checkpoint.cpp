@@ -17,7 +17,6 @@
 #include <optional>
 
 #include "engine/store/schema.hpp"
-#include "engine/store/trouble.hpp"
 #include "engine/store/witness.hpp"
 #include "evaluators/system/files.hpp"
 

@@ -3,7 +3,6 @@
 
 #include <SQLiteCpp/Database.h>
 
-#include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
 #include "evaluators/system/plain_text.hpp"
 

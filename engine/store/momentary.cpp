@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/json_text.hpp"

@@ -8,8 +8,7 @@
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/record_writer.hpp"
 #include "engine/store/rows.hpp"
-#include "engine/store/samples.hpp"
-#include "engine/store/trouble.hpp"
+#include "engine/store/schema.hpp"
 
 namespace cultivar {
 

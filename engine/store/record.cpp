@@ -8,17 +8,12 @@
 #include <cctype>
 #include <cmath>
 
-#include "engine/store/duel_body.hpp"
-#include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
 #include "engine/store/run_folder.hpp"
-#include "engine/store/samples.hpp"
 #include "engine/store/schema.hpp"
 #include "engine/store/standings.hpp"
-#include "engine/store/trouble.hpp"
 #include "engine/store/witness.hpp"
 #include "evaluators/variant/configuration_json.hpp"
-#include "population/lineage.hpp"
 
 namespace cultivar {
 

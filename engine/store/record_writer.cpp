@@ -7,13 +7,11 @@
 #include <cmath>
 
 #include "engine/store/checkpoint.hpp"
-#include "engine/store/duel_body.hpp"
+#include "engine/store/decision_kind.hpp"
 #include "engine/store/interventions.hpp"
 #include "engine/store/rows.hpp"
-#include "engine/store/samples.hpp"
 #include "engine/store/schema.hpp"
 #include "engine/store/tool_results.hpp"
-#include "engine/store/trouble.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/variant/configuration_json.hpp"

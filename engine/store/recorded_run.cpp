@@ -4,9 +4,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "evaluators/judge/rate.hpp"
-#include "evaluators/timing/roofline.hpp"
-
 namespace cultivar {
 
 Facts facts_in(const nlohmann::json& environment) {

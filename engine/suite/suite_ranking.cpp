@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "engine/config/duration.hpp"
-#include "engine/export/markdown.hpp"
+#include "engine/export/tables.hpp"
 #include "engine/store/run_folder.hpp"
 #include "engine/store/summary.hpp"
 #include "engine/views/evaluation_view.hpp"

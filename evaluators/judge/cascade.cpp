@@ -17,7 +17,7 @@
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/judge/stages.hpp"
-#include "evaluators/statistics/location.hpp"
+#include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/process.hpp"

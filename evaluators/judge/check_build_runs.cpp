@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "evaluators/coverage/violation.hpp"
 #include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/clock.hpp"

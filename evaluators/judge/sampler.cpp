@@ -10,7 +10,6 @@
 #include <stdexcept>
 #include <thread>
 
-#include "evaluators/judge/rate.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/process.hpp"

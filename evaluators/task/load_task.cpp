@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "evaluators/task/read_workloads.hpp"
+#include "evaluators/task/make_workload.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"

@@ -7,6 +7,7 @@
 #include <cmath>
 
 namespace cultivar {
+
 namespace {
 
 // A loaded task's expressions were checked for every workload in its file. A failure therefore comes from a

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 #include <algorithm>
 
+#include "evaluators/system/plain_text.hpp"
 #include "operators/agent/toolbox.hpp"
+#include "operators/llm/chat_errors.hpp"
 #include "operators/llm/chat_model.hpp"
-#include "operators/llm/empty_answer.hpp"
 #include "operators/llm/tool_text.hpp"
-#include "operators/prompts/one_line.hpp"
 #include "operators/reply.hpp"
 
 namespace cultivar {

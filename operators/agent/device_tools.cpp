@@ -8,7 +8,7 @@
 
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/profile/bottleneck.hpp"
-#include "evaluators/profile/hot_loops.hpp"
+#include "evaluators/profile/disassembly.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "operators/agent/tool_job.hpp"
 #include "operators/prompts/describe.hpp"

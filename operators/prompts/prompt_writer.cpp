@@ -10,7 +10,7 @@
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/timing/roofline.hpp"
 #include "operators/prompts/compact_report.hpp"
-#include "population/lineage.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 

@@ -12,7 +12,6 @@
 #include "evaluators/devices/cpu/session.hpp"
 #include "evaluators/languages/binary_cache.hpp"
 #include "evaluators/profile/disassembly.hpp"
-#include "evaluators/profile/hot_loops.hpp"
 #include "evaluators/profile/profile.hpp"
 #include "evaluators/system/cores.hpp"
 

@@ -14,7 +14,6 @@
 #include "evaluators/devices/cpu/code/clock_instructions.hpp"
 #include "evaluators/devices/cpu/code/screen.hpp"
 #include "evaluators/languages/binary_cache.hpp"
-#include "evaluators/languages/compile_folder.hpp"
 #include "evaluators/languages/cpp/argument_check.hpp"
 #include "evaluators/languages/cpp/check_build.hpp"
 #include "evaluators/profile/disassembly.hpp"
@@ -24,7 +23,6 @@
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/system/resource_limits.hpp"
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/variant/source_files.hpp"
 

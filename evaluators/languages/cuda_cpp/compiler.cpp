@@ -15,7 +15,6 @@
 #include "evaluators/devices/cuda/code/instruction_shares.hpp"
 #include "evaluators/devices/cuda/code/ptx_coverage.hpp"
 #include "evaluators/languages/binary_cache.hpp"
-#include "evaluators/languages/compile_folder.hpp"
 #include "evaluators/languages/cuda_cpp/includes.hpp"
 #include "evaluators/languages/cuda_cpp/toolkit.hpp"
 #include "evaluators/system/files.hpp"
@@ -23,7 +22,6 @@
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/system/resource_limits.hpp"
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/variant/source_files.hpp"
 

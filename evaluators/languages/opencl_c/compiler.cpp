@@ -12,7 +12,6 @@
 #include "evaluators/devices/opencl/code/opencl_program.hpp"
 #include "evaluators/devices/opencl/code/screen.hpp"
 #include "evaluators/languages/binary_cache.hpp"
-#include "evaluators/languages/compile_folder.hpp"
 #include "evaluators/languages/opencl_c/check_build.hpp"
 #include "evaluators/languages/opencl_c/parameters.hpp"
 #include "evaluators/system/files.hpp"
@@ -20,7 +19,6 @@
 #include "evaluators/system/lines.hpp"
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/outside_signal.hpp"
-#include "evaluators/system/resource_limits.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {

@@ -19,7 +19,6 @@
 #include "evaluators/devices/cuda/code/ptx_text.hpp"
 #include "evaluators/devices/cuda/code/screen.hpp"
 #include "evaluators/languages/binary_cache.hpp"
-#include "evaluators/languages/compile_folder.hpp"
 #include "evaluators/languages/triton/module_text.hpp"
 #include "evaluators/languages/triton/order.hpp"
 #include "evaluators/system/files.hpp"
@@ -28,8 +27,6 @@
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/plain_text.hpp"
-#include "evaluators/system/python_sandbox.hpp"
-#include "evaluators/system/resource_limits.hpp"
 #include "evaluators/system/sandbox.hpp"
 
 namespace cultivar {

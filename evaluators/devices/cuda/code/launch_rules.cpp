@@ -9,12 +9,12 @@
 #include <span>
 #include <vector>
 
-#include "evaluators/devices/cuda/code/geometry.hpp"
 #include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/devices/cuda/code/tensor_map.hpp"
 #include "evaluators/system/files.hpp"
 
 namespace cultivar {
+
 namespace {
 
 using Three = std::array<std::uint32_t, 3>;

@@ -8,14 +8,29 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "evaluators/devices/cuda/code/geometry.hpp"
-#include "evaluators/devices/cuda/run/contender.hpp"
-#include "evaluators/devices/cuda/run/steps.hpp"
-#include "evaluators/devices/cuda/run/trace_comparison.hpp"
+#include "evaluators/devices/cuda/code/launch_rules.hpp"
+#include "evaluators/devices/cuda/run/driver.hpp"
+#include "evaluators/devices/cuda/run/kernel_trace.hpp"
 #include "evaluators/system/secret.hpp"
 
 namespace cultivar::cuda {
+
 namespace {
+
+// The results of a series of driver calls.
+
+// Keeps the first failure.
+class Steps {
+ public:
+  Steps& operator<<(Result next) {
+    if (result_ == result::success) result_ = next;
+    return *this;
+  }
+  Result result() const { return result_; }
+
+ private:
+  Result result_ = result::success;
+};
 
 constexpr std::uint64_t kGuardBytes = 64 << 10;  // minimum on each side
 constexpr std::uint64_t kPage = 4096;            // data starts at a multiple of this
