@@ -127,8 +127,7 @@ void check_choices(const Config& config, const ConfigPlace& from) {
       !configured([](const OperatorRow& row) { return row.follows; }))
     throw InputError(
         fmt::format("{}: only mutate and agent follow its strategies, and the configuration has neither; add "
-                    "one of them, "
-                    "for example `mutate: 1`, or remove `plan`",
+                    "one of them, for example `mutate: 1`, or remove `plan`",
                     place_of(from, {"operators", "plan"})));
   if (config.population.strategy != StrategyKind::map_elites) return;
   std::vector<std::string> known = descriptor_names(config.target);
@@ -140,8 +139,7 @@ void check_choices(const Config& config, const ConfigPlace& from) {
     if (const std::string& axis = config.population.axes[i]; std::ranges::find(known, axis) == known.end())
       throw InputError(fmt::format(
           "{}: no kernel has '{}'{}; name a descriptor, `family`, or a tunable of a seed: to divide kernels "
-          "by a "
-          "trait of your own, declare it in each seed as a tunable with one value",
+          "by a trait of your own, declare it in each seed as a tunable with one value",
           place_of(from, {"population", "axes", std::to_string(i)}), axis, did_you_mean(axis, known)));
 }
 
@@ -207,12 +205,12 @@ constexpr double kPatience = 60.0;  // for a launcher to start a worker
 
 [[noreturn]] void no_worker(const ServiceOptions& options, const ConfigPlace& from, const char* role,
                             const std::string& command, const Error& why, Clock::time_point start) {
-  throw InputError(fmt::format(
-      "{}: `{}` started no {} worker; the attempt ended after {:.1f} s.\n{}\nRun `{} true` by hand: if it "
-      "waits, the "
-      "scheduler has no free resources for it; if it works, check that {} exists at this path there",
-      place_of(from, {"evaluation", "launcher"}), command, role, seconds_since(start), why.message, command,
-      (options.programs / worker_program(options.target)).string()));
+  throw InputError(
+      fmt::format("{}: `{}` started no {} worker; the attempt ended after {:.1f} s.\n{}\nRun `{} true` by "
+                  "hand: if it waits, the scheduler has no free resources for it; if it works, check that {} "
+                  "exists at this path there",
+                  place_of(from, {"evaluation", "launcher"}), command, role, seconds_since(start),
+                  why.message, command, (options.programs / worker_program(options.target)).string()));
 }
 
 // Starts all workers that the search would have, at the same time. Returns how many are on which device.

@@ -77,8 +77,7 @@ int dashboard_command(const Arguments& arguments) {
   bool as_json = false, expected = false;
   Options options("dashboard",
                   "Shows runs as a page for a browser, live while their searches go on. It only reads their "
-                  "records. Ctrl-C ends "
-                  "the dashboard, not the searches.",
+                  "records. Ctrl-C ends the dashboard, not the searches.",
                   "cultivar dashboard runs/quickstart");
   options.optional_arguments(
       "RUN", words,

@@ -173,9 +173,7 @@ std::string text_of(const SystemdUnit& u) {
   for (const std::string& each : u.overrides) sets += " --set " + shell_word(each);
   const std::string command = fmt::format(
       "if [ -e {0}/run.db ]; then exec {1} resume {0} --trust --log {2}; else exec {1} run {3} --run-dir "
-      "{0}{4} "
-      "--log "
-      "{2}; fi",
+      "{0}{4} --log {2}; fi",
       run, program, log, shell_word(u.config.string()), sets);
   std::string folder;  // a path setting takes no quotes
   for (const char c : u.folder.string()) folder += c == '%' ? std::string("%%") : std::string(1, c);

@@ -83,8 +83,7 @@ int evaluate_command(const Arguments& arguments) {
   bool as_json = false, profiled = false, checks_only = false;
   Options options("evaluate",
                   "Checks and times variants, stage by stage, outside a search. A VARIANT is a file, the "
-                  "name of one of the "
-                  "task's seeds, or RUN:ID; append @NAME=VALUE,... to set tunables.",
+                  "name of one of the task's seeds, or RUN:ID; append @NAME=VALUE,... to set tunables.",
                   "cultivar evaluate attention_forward tiled my_kernel.cpp@BLOCK_M=64 --contender eigen");
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.arguments("VARIANT", variants, "the variants to evaluate");
@@ -129,11 +128,10 @@ int evaluate_command(const Arguments& arguments) {
   const Stage last = checks_only ? Stage::confirm : parse_stage(stop_after);
   const bool runs = last >= Stage::smoke;
   if (!architectures.empty() && (where.kind->architectures == nullptr || runs))
-    throw InputError(fmt::format(
-        "--arch needs --target {} and --stop-after lint, compile or screen: a kernel that runs is compiled "
-        "for "
-        "the GPU that runs it",
-        targets_with_architectures()));
+    throw InputError(
+        fmt::format("--arch needs --target {} and --stop-after lint, compile or screen: a kernel that runs "
+                    "is compiled for the GPU that runs it",
+                    targets_with_architectures()));
   for (const std::string& each : architectures)
     if (const std::string trouble = where.kind->architectures->trouble(each); !trouble.empty())
       throw InputError("--arch: " + trouble);

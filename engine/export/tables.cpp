@@ -218,8 +218,7 @@ std::string ratio_words(const Record& record, IndividualId id) {
                    found->ratio)
              : fmt::format(
                    ". During the search it had {:.2f} times the first seed's fitness (not measured at the "
-                   "same "
-                   "time)",
+                   "same time)",
                    found->ratio);
 }
 
@@ -245,8 +244,7 @@ std::string origin_words(const Record& record, IndividualId id, const std::files
 std::string domain_section(const DomainDispatch& over) {
   std::string text = fmt::format(
       "## Which kernel a call goes to\n\nLearnt from {} shapes drawn in the domain `{}` (below {:.3g} GiB "
-      "and "
-      "{:.6g} ms a call):\n\n",
+      "and {:.6g} ms a call):\n\n",
       over.learnt, in_code(over.domain), over.most_bytes / 1073741824.0, 1e3 * over.most_seconds);
   for (const std::string& rule : rules_of(over.table, over.kernels)) text += "- " + in_a_cell(rule) + "\n";
   text += "\n" + in_a_cell(words_of(figures_of(over, over.drawn), kDrawnShapes)) + "\n\n" +
@@ -305,11 +303,10 @@ std::string table_page(const std::string& name, const std::string& device,
   else if (kernels.size() > 1)
     text += fmt::format(
         "Each call goes to the first kernel of the rule that holds for its sizes, in the launcher at the "
-        "top; "
-        "the rules give each of these listed workloads its kernel, and on other shapes nothing was "
-        "measured. The gains are those of duels with "
-        "the best kernel, run side by side{}; the lower bounds hold for all workloads together. A specialist "
-        "that was confirmed for this portfolio was timed on the workloads that go to it.\n\n{}\n",
+        "top; the rules give each of these listed workloads its kernel, and on other shapes nothing was "
+        "measured. The gains are those of duels with the best kernel, run side by side{}; the lower bounds "
+        "hold for all workloads together. A specialist that was confirmed for this portfolio was timed on "
+        "the workloads that go to it.\n\n{}\n",
         where, portfolio_table(*portfolio));
   for (const BundledKernel& kernel : kernels) {
     if (kernels.size() > 1)

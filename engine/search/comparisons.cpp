@@ -302,9 +302,8 @@ Evaluation Comparisons::with_growth_limited(Evaluation evaluation) const {
       fmt::format(
           "For {} inputs the rms error is {:.3g} x the permitted one, but at most {:.3g} x is allowed here: "
           "gate.max_error_growth ({:g}) times that of the best kernels so far, or of the permitted "
-          "roundings. "
-          "Keep the precision of the parts that carry most of the result: accumulate in f32, round once, and "
-          "scale relative to the greatest value.\n",
+          "roundings. Keep the precision of the parts that carry most of the result: accumulate in f32, "
+          "round once, and scale relative to the greatest value.\n",
           grown->distribution, grown->of_allowed, grown->limit, config_.max_error_growth) +
       evaluation.diagnostics;
   refused.fitness = 0.0;
@@ -382,9 +381,7 @@ std::string UndecidedDuels::advice(double limit_s, const std::filesystem::path& 
   if (needed < kMuchMore * limit_s) return {};
   const std::string begun = fmt::format(
       "the last {} duels ended undecided within gate.max_device_seconds ({:g} s); at their noise, an effect "
-      "of "
-      "{:g} % "
-      "needs about {:.2g} s",
+      "of {:g} % needs about {:.2g} s",
       kInARow, limit_s, 100.0 * kEffect, needed);
   if (needed > kTooMuch * limit_s)
     return begun + ": look for other work on this machine or device, or choose workloads that take longer";

@@ -12,8 +12,7 @@ namespace {
 
 constexpr const char* kLine =
     "SELECT id, coalesce(json_extract(parents, '$[0]'), 0), duplicate_of, source, op, model, island, usd, "
-    "tokens, "
-    "proposed_at, judged_at, state, expelled, stage, reason, fitness FROM individuals ";
+    "tokens, proposed_at, judged_at, state, expelled, stage, reason, fitness FROM individuals ";
 
 KernelLine line_of(SQLite::Statement& row) {
   KernelLine line;

@@ -47,8 +47,7 @@ std::int64_t comparisons_since_judgement(const Record& record) {
   return record.database()
       .execAndGet(
           "SELECT count(*) FROM decisions WHERE kind IN ('duel', 'confirm') AND seq > coalesce((SELECT seq "
-          "FROM "
-          "decisions WHERE kind = 'judge' ORDER BY seq DESC LIMIT 1), 0)")
+          "FROM decisions WHERE kind = 'judge' ORDER BY seq DESC LIMIT 1), 0)")
       .getInt64();
 }
 

@@ -23,9 +23,8 @@ namespace {
 
 constexpr const char* kIndividual =
     "SELECT i.id, variant_id, source_id, configuration, parents, op, model, usd, tokens, island, note, "
-    "proposed_at, state, "
-    "expelled, stage, reason, machine_code, duplicate_of, fitness, workload_values, judged_at "
-    "FROM individuals i JOIN sources s ON s.number = i.source ";
+    "proposed_at, state, expelled, stage, reason, machine_code, duplicate_of, fitness, workload_values, "
+    "judged_at FROM individuals i JOIN sources s ON s.number = i.source ";
 
 IndividualRow row_of(SQLite::Statement& q) {
   IndividualRow row;
@@ -349,8 +348,7 @@ void Record::each_decision(const std::function<void(const DecisionRow&)>& visit,
               d.seq, folder_.string(), kind, CULTIVAR_VERSION, written_by(),
               written_by() == "cultivar " CULTIVAR_VERSION
                   ? "it is damaged, or from a newer build of that version. In the first case, move run.db "
-                    "and "
-                    "run.db-wal aside and copy the newest file of checkpoints/ to run.db"
+                    "and run.db-wal aside and copy the newest file of checkpoints/ to run.db"
                   : "use that version"));
         d.kind = *decision;
         read_columns(row, 2, d.individual, d.stream, d.body, d.elapsed_s);

@@ -55,8 +55,7 @@ void set_liveness(Summary& s, const RunFolder& folder, const std::string& heartb
   s.state = "frozen";
   s.stop_reason = fmt::format(
       "process {0} has recorded nothing for {1:.0f} s: it is suspended (`kill -CONT {0}` lets it go on), or "
-      "the "
-      "disk does not respond",
+      "the disk does not respond",
       *s.process, *s.heartbeat_age_s);
 }
 

@@ -108,15 +108,11 @@ std::string suite_page(const std::string& suite, const std::vector<SuiteRow>& ro
       devices.empty() ? "" : ", " + in_a_cell(fmt::format("{}", fmt::join(devices, "; "))), table.text());
   text +=
       "\nFitness, ratios and errors are those of the best kernel's confirmation in a fresh process, "
-      "interleaved with its "
-      "contenders. Ratios are geometric means over the workloads, with the lowest and the highest in "
-      "parentheses; `x best contender` "
-      "takes the fastest contender of each workload. `share of peak` is a geometric mean too, with the "
-      "highest "
-      "in parentheses. `x best seed` compares with the fastest seed, "
-      "with times of the search, which `cultivar runs` and `status` show. "
-      "Errors are rms errors against fp64 on the worst distribution of inputs, over those of the permitted "
-      "roundings and of "
+      "interleaved with its contenders. Ratios are geometric means over the workloads, with the lowest and "
+      "the highest in parentheses; `x best contender` takes the fastest contender of each workload. `share "
+      "of peak` is a geometric mean too, with the highest in parentheses. `x best seed` compares with the "
+      "fastest seed, with times of the search, which `cultivar runs` and `status` show. Errors are rms "
+      "errors against fp64 on the worst distribution of inputs, over those of the permitted roundings and of "
       "each contender.\n";
   text += fast_p_section(rows, refused);
   for (const std::string& note : suite_notes(rows)) text += "\n" + in_a_cell(note) + ".\n";
@@ -230,13 +226,11 @@ std::string fast_p_section(const std::vector<SuiteRow>& rows,
   }
   std::string text = fmt::format(
       "\n## fast_p\n\nHow many of the {} problems have a kernel that is correct and more than p times as "
-      "fast as "
-      "the contender; p = 0: that is correct. "
-      "`by the ratio` is KernelBench's rule (https://github.com/ScalingIntelligence/KernelBench), with the "
-      "medians of interleaved runs and with the checks of this program. `by its lower bound`: the kernel was "
-      "confirmed in a fresh process with new inputs, and the lower end of the ratio's 95 % interval exceeds "
-      "p (of "
-      "several workloads, the geometric mean of the lower ends).\n\n{}\n{}",
+      "fast as the contender; p = 0: that is correct. `by the ratio` is KernelBench's rule "
+      "(https://github.com/ScalingIntelligence/KernelBench), with the medians of interleaved runs and with "
+      "the checks of this program. `by its lower bound`: the kernel was confirmed in a fresh process with "
+      "new inputs, and the lower end of the ratio's 95 % interval exceeds p (of several workloads, the "
+      "geometric mean of the lower ends).\n\n{}\n{}",
       problems, counts.text(), each_problem.text());
   if (!commands.empty())
     text += "\nThe commands that judge them again, row by row, in the folder of this table:\n\n" + commands;

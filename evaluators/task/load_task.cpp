@@ -356,8 +356,7 @@ class Reader {
     if (derived.inputs.size() + derived.from.size() == inputs.size())
       from.fail(
           "every input is derived or derived from, but these stay the same for some timed runs (leave out an "
-          "input "
-          "on which every output depends)");
+          "input on which every output depends)");
     map.finish();
     task_.derived = std::move(derived);
   }

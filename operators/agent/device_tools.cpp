@@ -133,8 +133,7 @@ Answer read_assembly(ToolSession& session, const json& arguments, Watch& watch) 
                    ". `profile` shows what is known of this kernel's code by source line");
   std::string text = fmt::format(
       "{}\nInnermost loops for {}, those that call functions first, then those inside the most other loops, "
-      "with the source line "
-      "of each instruction:\n",
+      "with the source line of each instruction:\n",
       named(job->subject), job->workloads.front().name);
   if (loops->empty()) text += "None: the code has no loops.\n";
   for (const HotLoop& loop : *loops) {

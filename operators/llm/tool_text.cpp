@@ -129,9 +129,8 @@ std::string tools_as_text(const ChatRequest& request) {
       "```tool\n{\"tool\": \"NAME\", \"arguments\": {\"argument\": \"value\"}}\n```\n\n"
       "Do not put code into the JSON. SEARCH/REPLACE blocks directly below a call become its argument "
       "`edit`; a complete source in a fenced block directly below it becomes its argument `source`. An "
-      "answer "
-      "may contain several calls, which are run in order; their results come in the next message. Other text "
-      "is ignored. The tools:\n";
+      "answer may contain several calls, which are run in order; their results come in the next message. "
+      "Other text is ignored. The tools:\n";
   std::set<std::string> explained;  // arguments, with their schema
   for (const ToolSpec& tool : request.tools) {
     json parameters = tool.parameters;

@@ -124,8 +124,7 @@ void CpuDevice::describe(const Binary& binary, const Plan&, std::string_view sou
     profile.missing.push_back(fmt::format("loops: {}", loops.error().message));
   profile.missing.push_back(
       "counters and stall reasons: the cpu target reads none; the findings follow from its machine code and "
-      "its "
-      "times");
+      "its times");
 }
 
 const Ceilings& CpuDevice::ceilings() {

@@ -271,8 +271,7 @@ struct CpuCompiler::State {
     if (const auto walls = walls_around("/usr"); walls)
       return fmt::format(
           "compilers run {} with bounded memory, output and time, and may read nothing but /usr (Landlock); "
-          "no "
-          "bubblewrap: {}",
+          "no bubblewrap: {}",
           sandbox.outside_in_words(), sandbox.obstacle());
     else
       return fmt::format(
@@ -291,14 +290,12 @@ struct CpuCompiler::State {
     if (!words.empty()) words += ". ";
     words += fmt::format(
         "kernels and their compilers run in a weaker sandbox, {} and outside bubblewrap ({}); to have both, "
-        "allow user "
-        "namespaces for this process",
+        "allow user namespaces for this process",
         sandbox.outside_in_words(), sandbox.obstacle());
     if (!walls_around("/usr"))
       words +=
           ". Without Landlock a kernel's source can also include any file that this user can read, and "
-          "messages can "
-          "reveal its contents";
+          "messages can reveal its contents";
     return words;
   }
 };

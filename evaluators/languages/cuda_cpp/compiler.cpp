@@ -223,8 +223,7 @@ struct CudaCompiler::State {
   std::string isolation() const {
     if (sandbox.usable())
       return "NVRTC runs in bubblewrap: no network, no home folder, read-only /usr, limited memory, output "
-             "and "
-             "time";
+             "and time";
     if (walls_around("/usr"))
       return fmt::format(
           "NVRTC runs with limited memory, output and time, and can read only /usr and its own toolkit "
@@ -239,8 +238,7 @@ struct CudaCompiler::State {
   std::string weakness() const {
     if (sandbox.usable() || walls_around("/usr")) return {};
     return "the kernel compiler can read all files of this user, and only the text of a source is checked "
-           "for "
-           "include directives; install bubblewrap and allow user namespaces for this process";
+           "for include directives; install bubblewrap and allow user namespaces for this process";
   }
 };
 

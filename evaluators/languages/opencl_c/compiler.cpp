@@ -195,8 +195,7 @@ tl::expected<Binary, CompileFailure> OpenclCompiler::compile(const Variant& vari
         trouble +
             "\n`args` lists one argument for each parameter, in order: tensors and workspaces are __global "
             "pointers, dimensions are int, and {value: ..., type: ...} gives another type; `local_bytes` "
-            "adds "
-            "one __local pointer at the end. (A macro replaces a parameter of the same name.)\n");
+            "adds one __local pointer at the end. (A macro replaces a parameter of the same name.)\n");
   const OpenclCode code = examine_opencl_code(std::as_bytes(std::span(*bytes)), place);
   if (!code.verdict.passed()) return fail(Stage::screen, code.verdict.reason, code.verdict.diagnostics);
   Binary binary;
