@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <tuple>
 
 #include "engine/breeding/subject.hpp"
 #include "evaluators/system/hash.hpp"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/breeding/steering.hpp"
 
-#include <algorithm>
-
 #include "operators/asking_operator.hpp"
 #include "operators/registry.hpp"
 #include "population/individual.hpp"

@@ -9,7 +9,6 @@
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
-#include "engine/export/tables.hpp"
 #include "evaluators/judge/cascade.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/timing/roofline.hpp"

@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
+#include "engine/cli/installation_paths.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
-#include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/store/reclaim.hpp"
 

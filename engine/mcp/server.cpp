@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"

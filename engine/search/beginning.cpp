@@ -9,7 +9,6 @@
 #include <cmath>
 #include <map>
 #include <string_view>
-#include <utility>
 
 #include "engine/config/duration.hpp"
 #include "engine/store/momentary.hpp"

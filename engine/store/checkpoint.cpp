@@ -10,9 +10,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <optional>
 

@@ -4,7 +4,6 @@
 #include <SQLiteCpp/Database.h>
 
 #include "engine/store/rows.hpp"
-#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 

@@ -6,7 +6,6 @@
 #include <sqlite3.h>
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 
 #include "engine/store/rows.hpp"
 #include "engine/store/run_folder.hpp"

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <functional>
 
 #include "engine/store/rows.hpp"
 #include "evaluators/system/files.hpp"

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "engine/export/tables.hpp"
 #include "engine/store/recorded_run.hpp"

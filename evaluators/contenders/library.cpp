@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 
 #include "evaluators/system/interpreter.hpp"
 #include "evaluators/system/plain_text.hpp"

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
-#include <stdexcept>
 
 #include "evaluators/system/hash.hpp"
 #include "evaluators/variant/manifest_text.hpp"

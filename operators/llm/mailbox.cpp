@@ -12,10 +12,8 @@
 #include <condition_variable>
 #include <cstdio>
 #include <list>
-#include <map>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/files.hpp"

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <csignal>
 #include <fstream>
-#include <sstream>
 
 #include "evaluators/devices/cpu/code/clock_instructions.hpp"
 #include "evaluators/devices/cpu/code/screen.hpp"

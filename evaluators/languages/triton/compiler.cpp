@@ -23,7 +23,6 @@
 #include "evaluators/languages/triton/order.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
-#include "evaluators/system/lines.hpp"
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/plain_text.hpp"

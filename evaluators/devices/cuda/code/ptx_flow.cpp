@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "evaluators/devices/cuda/code/ptx_text.hpp"
 #include "evaluators/devices/cuda/code/screen.hpp"

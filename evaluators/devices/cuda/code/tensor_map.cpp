@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "evaluators/variant/plan_scope.hpp"
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 
 #include "evaluators/devices/cuda/code/cubin.hpp"
 #include "evaluators/devices/cuda/code/launch_rules.hpp"
