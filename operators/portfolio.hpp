@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Selects the operator for the next proposal, and the model that it asks.
+// Selects the operator for the next proposal, and the model that it asks: by a bandit.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operator by its name in a configuration.
+// Every operator by its name in a configuration or in a brief.
 #pragma once
 
 #include <cstdint>

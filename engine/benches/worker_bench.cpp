@@ -15,10 +15,9 @@ namespace cultivar {
 
 namespace {
 
-// Ends work that blocks elsewhere when a call is canceled or times out.
-
-// Calls `act` at most once, from its own thread, when the watch is over; never after the destructor returned.
-// The watch must outlive this object.
+// Ends work that blocks elsewhere when a call is canceled or times out. Calls `act` at most once, from its
+// own thread, when the watch is over; never after the destructor returned. The watch must outlive this
+// object.
 class Interruption {
  public:
   Interruption(const Watch& watch, std::function<void()> act);

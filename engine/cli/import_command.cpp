@@ -9,7 +9,6 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/import_program.hpp"
 #include "engine/cli/installation_paths.hpp"
-#include "engine/cli/model_import.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/config/duration.hpp"

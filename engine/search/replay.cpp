@@ -8,7 +8,6 @@
 #include "engine/search/search.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/schema.hpp"
-#include "engine/store/snapshot.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/verdict/evaluation.hpp"
 

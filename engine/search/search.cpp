@@ -20,7 +20,6 @@
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/run_folder.hpp"
 #include "engine/store/schema.hpp"
-#include "engine/store/snapshot.hpp"
 #include "engine/store/submissions.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/system/foreign_json.hpp"

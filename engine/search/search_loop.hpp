@@ -17,7 +17,7 @@
 #include "engine/search/questions.hpp"
 #include "engine/search/recorder.hpp"
 #include "engine/search/search.hpp"
-#include "engine/store/snapshot.hpp"
+#include "engine/store/recorded_run.hpp"
 
 namespace cultivar {
 

@@ -18,8 +18,8 @@ std::vector<std::vector<std::string>> suite_cells(const std::vector<SuiteRow>&);
 std::vector<std::string> suite_troubles(const std::vector<SuiteRow>&);
 // Of which best kernels the confirmation and the search gave fitnesses far apart, and the likely cause.
 std::vector<std::string> suite_notes(const std::vector<SuiteRow>&);
-// The table, fast_p, and for each task its workloads, exactness and lineage. `date`: for
-// people. `refused`: Suite::refused.
+// The table, fast_p, and for each task its workloads, exactness and lineage. `date`: for people.
+// `refused`: Suite::refused.
 std::string suite_page(const std::string& suite, const std::vector<SuiteRow>&, const std::string& date,
                        const std::map<std::string, std::string>& refused = {});
 nlohmann::json suite_facts(const std::string& suite, const std::vector<SuiteRow>&, const std::string& date,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One task of a suite: what is left to do, and doing it.
+// One task of a suite: what is left to do, how long that takes, and doing it.
 #pragma once
 
 #include <atomic>

@@ -9,7 +9,6 @@
 #include "evaluators/judge/check_build_runs.hpp"
 #include "evaluators/judge/claims.hpp"
 #include "evaluators/judge/contender_side.hpp"
-#include "evaluators/judge/coverage_draws.hpp"
 #include "evaluators/judge/drawn_checks.hpp"
 #include "evaluators/judge/exactness.hpp"
 #include "evaluators/judge/large_check.hpp"

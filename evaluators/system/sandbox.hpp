@@ -53,8 +53,7 @@ struct Sandbox {
   bool has_other_user_ = false;
 };
 
-// How a Python program of Cultivar's runs code of a user: the interpreter and its packages, what it may read
-// and write, and the limits.
+// Programs of Cultivar's in Python, which run code of a user.
 
 // Python files of Cultivar's, by their path in a package, such as "cultivar_reference/modes.py".
 using PythonFiles = std::vector<std::pair<std::string, std::string_view>>;

@@ -19,8 +19,6 @@ using nlohmann::json;
 
 namespace {
 
-// Validates a call's arguments against the tool's schema, with error messages that a model can act on.
-
 // A value shortened for use in a sentence.
 std::string shown(const json& value) {
   if (value.is_structured()) return value.is_array() ? "a list" : "an object";
@@ -83,7 +81,8 @@ std::optional<std::string> wrong_value(const json& schema, const json& value, co
   return std::nullopt;
 }
 
-// nullopt if they are valid. Supports what the tools' schemas use: objects with `properties`, `required` and
+// What is wrong with a call's arguments, by the tool's schema, as a model can act on it; nullopt if they are
+// valid. Supports what the tools' schemas use: objects with `properties`, `required` and
 // no other names; `type` (a name), `enum`, `minimum`, `maximum`, `maxLength`, `items`, `maxItems`, and
 // `additionalProperties` as a list of types (for the values of an object with arbitrary names).
 std::optional<std::string> wrong_arguments(const json& schema, const json& arguments) {

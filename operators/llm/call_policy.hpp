@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides when a call is retried. Pure functions.
+// When a call to a model may be made, and when it is made again. Whoever asks passes the time.
 #pragma once
 
 #include "evaluators/system/random.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A key. It can be sent and removed from text; it cannot be printed, compared or copied into a
-// record.
+// A key. It can be sent and removed from text; it cannot be printed, compared or copied into a record.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

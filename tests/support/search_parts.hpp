@@ -9,7 +9,7 @@
 #include "engine/search/pipeline.hpp"
 #include "engine/search/proposals.hpp"
 #include "engine/search/search.hpp"
-#include "engine/store/snapshot.hpp"
+#include "engine/store/recorded_run.hpp"
 #include "support/simulated_evaluator.hpp"
 
 namespace cultivar::testing {

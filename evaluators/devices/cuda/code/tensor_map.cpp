@@ -145,9 +145,9 @@ Expected<void> check_address(const PlannedTensorMap& map, std::uint64_t address)
                              address, multiple));
 }
 
-// The limits are those of cuTensorMapEncodeTiled in the CUDA driver API reference.
-
 namespace {
+
+// The limits are those of cuTensorMapEncodeTiled in the CUDA driver API reference.
 
 std::uint64_t bytes_named(const std::string& name) {
   return name == "none" ? 0 : std::stoull(name);

@@ -17,9 +17,7 @@ namespace cultivar::cuda {
 
 namespace {
 
-// The results of a series of driver calls.
-
-// Keeps the first failure.
+// The first failure of a series of driver calls.
 class Steps {
  public:
   Steps& operator<<(Result next) {
@@ -40,10 +38,8 @@ constexpr std::uint64_t kBlockLimitNs = 20'000'000'000;
 constexpr double kJudgeSeconds = 20.0;  // for copies and the judge's own kernels
 // How far host time may exceed event time: scheduling and the round trip to the device.
 constexpr double kHostSlack = 0.05, kHostSlackSeconds = 2e-3;
-
 constexpr std::size_t kWorthACopy = 4096;  // bytes
-
-constexpr int kTracedRuns = 3;  // at most, until CUPTI's records agree with the plan
+constexpr int kTracedRuns = 3;             // at most, until CUPTI's records agree with the plan
 
 using Use = PlannedBuffer::Use;
 
