@@ -14,8 +14,6 @@
 
 namespace cultivar {
 
-using cultivar::Dtype;
-
 namespace {
 
 constexpr double kSmallBytes = 1 << 20;  // of all tensors: such a run takes milliseconds
@@ -118,6 +116,8 @@ constexpr std::string_view types = R"(// The task as data for verify.cpp; genera
 #include "evaluators/dtype/dtype.hpp"
 
 namespace verify_data {
+
+using cultivar::Dtype;
 
 struct Tensor {
   const char* name;
