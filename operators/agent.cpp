@@ -2,10 +2,9 @@
 #include "operators/agent.hpp"
 
 #include "operators/agent/agent_dialogue.hpp"
-#include "operators/best_setting.hpp"
 #include "operators/other_families.hpp"
 #include "operators/prompts/idea_pieces.hpp"
-#include "operators/prompts/tried_values.hpp"
+#include "population/archive.hpp"
 
 namespace cultivar {
 
@@ -32,12 +31,7 @@ void Agent::asked(const Brief& brief, const Archive& archive) {
 }
 
 void Agent::write(const Brief& brief, PromptWriter& to) const {
-  add_insights(to);
-  to.add_kernel();
-  to.add_measurements();
-  add_tried_values(to);
-  to.add_report();
-  to.add_standing();
+  add_subject(to);
   add_other_families(to);
   to.add_lineage();
   to.add_failures();

@@ -14,7 +14,7 @@
 #include "operators/agent/tool_outcome.hpp"
 #include "operators/llm/chat.hpp"
 #include "operators/operator.hpp"
-#include "operators/prompts/prompt_kit.hpp"
+#include "operators/prompts/prompt.hpp"
 #include "operators/prompts/prompt_writer.hpp"
 
 namespace cultivar {

@@ -5,13 +5,12 @@
 #include <algorithm>
 
 #include "evaluators/system/lines.hpp"
-#include "operators/best_setting.hpp"
-#include "operators/edit_dialogue.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "operators/prompts/describe.hpp"
 #include "operators/prompts/idea_pieces.hpp"
-#include "operators/prompts/one_line.hpp"
 #include "operators/registry.hpp"
 #include "operators/reply.hpp"
+#include "population/archive.hpp"
 
 namespace cultivar {
 
@@ -115,9 +114,8 @@ std::string unfounded(const std::string& critique, const std::string& request) {
   constexpr int kMostQuotes = 100, kMostNamed = 3;
   constexpr std::size_t kMostQuoted = 1000;  // bytes
   constexpr std::string_view kWhat =
-      "exactly, one quotation per line: the stage, a line of the diagnostics, a row of the table, or "
-      "a "
-      "line of the profile. Write your conclusions on other lines.";
+      "exactly, one quotation per line: the stage, a line of the diagnostics, a row of the table, or a line "
+      "of the profile. Write your conclusions on other lines.";
   int quotes = 0, named = 0;
   std::string missing;
   for (const std::string_view line : lines_of(critique)) {

@@ -7,12 +7,11 @@
 #include <cmath>
 #include <set>
 
-#include "operators/best_setting.hpp"
-#include "operators/edit_dialogue.hpp"
 #include "operators/prompts/compact_report.hpp"
 #include "operators/prompts/idea_pieces.hpp"
-#include "operators/prompts/tried_values.hpp"
-#include "population/lineage.hpp"
+#include "operators/reply.hpp"
+#include "population/archive.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 

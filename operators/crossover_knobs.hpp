@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "operators/feasibility.hpp"
-#include "operators/knob_points.hpp"
 #include "operators/operator.hpp"
 #include "operators/tune/lessons.hpp"
 

@@ -6,11 +6,10 @@
 #include <cmath>
 
 #include "evaluators/timing/roofline.hpp"
-#include "operators/best_setting.hpp"
-#include "operators/edit_dialogue.hpp"
 #include "operators/other_families.hpp"
 #include "operators/prompts/idea_pieces.hpp"
-#include "operators/prompts/tried_values.hpp"
+#include "operators/reply.hpp"
+#include "population/archive.hpp"
 
 namespace cultivar {
 
@@ -38,8 +37,7 @@ std::string told(const std::string& direction, const PromptContext& s) {
   const auto cores = s.facts.find("num_cores");
   if (target->on_host && direction == kParallelism && cores != s.facts.end() && cores->second <= 1.0)
     return "spread the work better, over time on this one core: tile shape, tails, what is computed while "
-           "its "
-           "data is in cache";
+           "its data is in cache";
   if (target->on_host && direction == kParallelism)
     return "spread the work better: tile shape, how work is dealt out to threads, tails, idle threads";
   if (direction == kTunables)
@@ -57,8 +55,7 @@ std::string direction_of(const Brief& brief, const PromptWriter& to) {
   if (limit->weight < kPlain || brief.direction == kBottleneck) return direction;
   return fmt::format(
       "{}. Measured limit: {} [{}]. If this direction does not act on that limit, act on the limit instead, "
-      "and "
-      "say so in `IDEA: `",
+      "and say so in `IDEA: `",
       direction, limit->words, limit->kind);
 }
 
@@ -97,8 +94,7 @@ std::string reach(const Brief& brief, const PromptWriter& from) {
   if ((share > 0.0 && share < kFar) || beside < kFarBehind)
     return where +
            "That is far from the peak: be bold, and rewrite the core if the idea needs it. One idea may "
-           "affect "
-           "all of the code.";
+           "affect all of the code.";
   if (share >= kNear && beside >= kBeside)
     return where + "That is near the peak: change only what serves this direction.";
   return where + "One change means one idea, fully implemented.";
@@ -176,12 +172,7 @@ void Mutate::asked(const Brief& brief, const Archive& archive) {
 }
 
 void Mutate::write(const Brief& brief, PromptWriter& to) const {
-  add_insights(to);
-  to.add_kernel();
-  to.add_measurements();
-  add_tried_values(to);
-  to.add_report();
-  to.add_standing();
+  add_subject(to);
   add_other_families(to);
   to.add_lineage();
   to.add_failures();

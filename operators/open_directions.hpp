@@ -7,7 +7,7 @@
 #include <string>
 
 #include "operators/asking_operator.hpp"
-#include "operators/best_setting.hpp"
+#include "population/archive.hpp"
 
 namespace cultivar {
 

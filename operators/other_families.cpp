@@ -7,7 +7,7 @@
 #include <set>
 
 #include "operators/agent/line_diff.hpp"
-#include "population/lineage.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 

@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 #include <algorithm>
 
-#include "operators/best_setting.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "operators/prompts/idea_pieces.hpp"
-#include "operators/prompts/one_line.hpp"
-#include "operators/prompts/tried_values.hpp"
 #include "operators/reply.hpp"
+#include "population/archive.hpp"
 
 namespace cultivar {
 
@@ -74,12 +73,7 @@ void PlanOperator::asked(const Brief&, const Archive&) {
 }
 
 void PlanOperator::write(const Brief&, PromptWriter& to) const {
-  add_insights(to);
-  to.add_kernel();
-  to.add_measurements();
-  add_tried_values(to);
-  to.add_report();
-  to.add_standing();
+  add_subject(to);
   to.add_trajectory();
   add_ideas(to);
   to.add_failures();

@@ -3,11 +3,10 @@
 
 #include <fmt/format.h>
 
-#include "operators/best_setting.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "operators/prompts/idea_pieces.hpp"
-#include "operators/prompts/one_line.hpp"
-#include "operators/prompts/tried_values.hpp"
 #include "operators/reply.hpp"
+#include "population/archive.hpp"
 
 namespace cultivar {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operator by its name in a configuration.
+// Every operator by its name in a configuration or in a brief.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "operators/asking_operator.hpp"
 #include "operators/operator.hpp"
+#include "operators/prompts/prompt_context.hpp"
 
 namespace cultivar {
 
@@ -43,5 +45,17 @@ std::vector<std::string> operator_names();
 const OperatorRow* find_operator(std::string_view name);                                 // nullptr if unknown
 const OperatorRow& operator_named(std::string_view name);                                // throws InputError
 std::unique_ptr<Operator> make_operator(std::string_view name, const OperatorOptions&);  // throws InputError
+
+// The first question of a brief, and the move after each answer, by the operator that the registry has under
+// the brief's name. It need not be in the current configuration: a record may hold briefs of others.
+
+// Created once, when it is asked, and then recorded. `left_out`, if given, receives what did not fit the
+// token limit.
+ChatRequest first_question(const Brief&, const PromptContext&, const PromptKit&,
+                           std::vector<std::string>* left_out = nullptr);
+
+// The move after the last of `turns`, which must not be empty.
+Move next_move(const Brief&, const EditedParent&, const Task&, const PromptKit&,
+               const std::vector<Turn>& turns);
 
 }  // namespace cultivar

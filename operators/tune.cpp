@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "operators/feasibility.hpp"
-#include "operators/knob_points.hpp"
 #include "operators/tune/tuner.hpp"
 
 namespace cultivar {

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <stdexcept>
+
+#include "evaluators/system/random.hpp"
 
 namespace cultivar {
 
@@ -149,6 +152,103 @@ std::vector<std::uint32_t> Archive::settings(IndividualId id) const {
   std::vector<std::uint32_t> numbers(r.settings);
   for (std::uint32_t& number : numbers) number = next(from);
   return numbers;
+}
+
+std::optional<IndividualId> Novelty::Keys::find(std::uint64_t key) const {
+  const auto id = ids.find(key, [&](std::uint32_t other) { return by_id[other] == key; });
+  return id ? std::optional<IndividualId>(*id) : std::nullopt;
+}
+
+void Novelty::Keys::add(std::uint64_t key, IndividualId id) {
+  if (find(key)) return;
+  const auto at = static_cast<std::size_t>(id);
+  if (by_id.size() <= at) by_id.resize(at + 1);
+  by_id[at] = key;
+  ids.add(static_cast<std::uint32_t>(id), [this](std::uint32_t other) { return by_id[other]; });
+}
+
+std::optional<IndividualId> Novelty::with_variant(std::string_view variant_id) const {
+  return variants_.find(name_hash(variant_id));
+}
+
+std::optional<IndividualId> Novelty::with_machine_code(std::string_view hash) const {
+  if (hash.empty()) return std::nullopt;
+  return codes_.find(name_hash(hash));
+}
+
+void Novelty::add_variant(std::string_view variant_id, IndividualId id) {
+  variants_.add(name_hash(variant_id), id);
+}
+
+void Novelty::add_machine_code(std::string_view hash, IndividualId id) {
+  if (!hash.empty()) codes_.add(name_hash(hash), id);
+}
+
+namespace {
+
+// It, the incumbent of its duel, the incumbent of that one's duel, and so on. The count is a bound for
+// records in which an incumbent was not settled before.
+std::vector<IndividualId> incumbents_of(const Archive& archive, IndividualId id) {
+  std::vector<IndividualId> all{id};
+  while (static_cast<std::int64_t>(all.size()) <= archive.size())
+    if (const DuelResult* const duel = archive.duel(all.back()))
+      all.push_back(duel->incumbent);
+    else
+      break;
+  return all;
+}
+
+SpeedRatio product(const SpeedRatio& a, const SpeedRatio& b) {
+  const double log_ratio = a.log_ratio + b.log_ratio;
+  return {log_ratio, log_ratio - std::hypot(a.log_ratio - a.lower, b.log_ratio - b.lower),
+          log_ratio + std::hypot(a.upper - a.log_ratio, b.upper - b.log_ratio)};
+}
+
+SpeedRatio inverse(const SpeedRatio& ratio) {
+  return {-ratio.log_ratio, -ratio.upper, -ratio.lower};
+}
+
+}  // namespace
+
+std::optional<SpeedByDuels> speed_by_duels(const Archive& archive, IndividualId first, IndividualId second) {
+  const std::vector<IndividualId> ours = incumbents_of(archive, first),
+                                  theirs = incumbents_of(archive, second);
+  const auto common = std::ranges::find_first_of(ours, theirs);
+  if (first == second || common == ours.end()) return std::nullopt;
+  std::optional<SpeedByDuels> speed;
+  const auto follow = [&](IndividualId challenger, bool inverted) {
+    const DuelResult& duel = *archive.duel(challenger);
+    const auto step = [&](const SpeedRatio& ratio) { return inverted ? inverse(ratio) : ratio; };
+    if (!speed) {
+      speed.emplace();
+      speed->all = step(duel.all);
+      std::ranges::transform(duel.workloads, std::back_inserter(speed->workloads), step);
+      return;
+    }
+    speed->all = product(speed->all, step(duel.all));
+    if (speed->workloads.size() != duel.workloads.size()) return speed->workloads.clear();
+    for (std::size_t w = 0; w < duel.workloads.size(); ++w)
+      speed->workloads[w] = product(speed->workloads[w], step(duel.workloads[w]));
+  };
+  for (auto id = ours.begin(); id != common; ++id) follow(*id, false);
+  for (auto id = theirs.begin(); *id != *common; ++id) follow(*id, true);
+  return speed;
+}
+
+IndividualId fittest_of(const Archive& archive,
+                        const std::function<bool(const std::string& source_id)>& wanted) {
+  IndividualId best = 0;
+  for (IndividualId id = 1; id <= archive.size(); ++id)
+    if (archive.state(id) == Member::State::measured && archive.duplicate_of(id) == 0 &&
+        (best == 0 || archive.fitness(id) > archive.fitness(best)) && wanted(archive.source_id(id)))
+      best = id;
+  return best;
+}
+
+IndividualId best_setting(const Archive& archive, IndividualId id) {
+  const std::string& source = archive.source_id(id);
+  const IndividualId best = fittest_of(archive, [&](const std::string& other) { return other == source; });
+  return best == 0 ? id : best;
 }
 
 }  // namespace cultivar

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every individual of a run in compact form (about 50 bytes each), for the frequent queries of breeding.
-// Sources, notes, evaluations and samples are only in the record.
+// Sources, notes, evaluations and samples are only in the record. Also what is looked up by it: duplicates,
+// and speeds by chains of duels.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "evaluators/system/number_table.hpp"
 #include "population/duel_result.hpp"
 #include "population/individual.hpp"
 
@@ -98,5 +102,45 @@ class Archive {
   std::vector<std::pair<std::string, TunableValue>> settings_;
   std::map<std::string, std::map<TunableValue, std::uint32_t>> setting_index_;
 };
+
+// Detects duplicates. Equal variants and variants with equal machine code are the same kernel: the second one
+// is not measured.
+// Keys are 64 bits of a hash. With a million individuals the probability that any two different ones collide
+// is 3e-8; the cost of a collision is one variant that is not measured. A value type; not thread-safe.
+class Novelty {
+ public:
+  std::optional<IndividualId> with_variant(std::string_view variant_id) const;
+  std::optional<IndividualId> with_machine_code(std::string_view hash) const;
+  // The first individual with a key stays.
+  void add_variant(std::string_view variant_id, IndividualId);
+  void add_machine_code(std::string_view hash, IndividualId);
+
+ private:
+  struct Keys {
+    std::vector<std::uint64_t> by_id;  // from 0
+    NumberTable ids;
+    std::optional<IndividualId> find(std::uint64_t key) const;
+    void add(std::uint64_t key, IndividualId);
+  };
+  Keys variants_, codes_;
+};
+
+// The speed of one individual over another one, as far as duels say: of the two, or of each with others.
+struct SpeedByDuels {
+  SpeedRatio all;
+  std::vector<SpeedRatio> workloads;  // in the order of the search's workloads; empty: a duel does not tell
+};
+
+// Of the first over the second. nullopt: no duels connect them. The errors of several duels are independent,
+// so the distances of their bounds add up as squares.
+std::optional<SpeedByDuels> speed_by_duels(const Archive&, IndividualId, IndividualId);
+
+// Selects the individual to ask a model about, among all that share a source.
+
+// The fittest measured individual with the source of `id`; `id` itself if there is none.
+IndividualId best_setting(const Archive&, IndividualId id);
+
+// The fittest measured individual whose source satisfies the predicate; 0 if there is none.
+IndividualId fittest_of(const Archive&, const std::function<bool(const std::string& source_id)>& wanted);
 
 }  // namespace cultivar

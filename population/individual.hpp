@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,5 +53,14 @@ struct Individual {
   double fitness = 0.0;
   std::vector<double> workload_values;  // in the order of the search's workloads
 };
+
+// The descent of individuals.
+using ParentsOf = std::function<std::vector<IndividualId>(IndividualId)>;
+
+// The chain from the seed to `id` by first parents (the parent whose source it continues).
+std::vector<IndividualId> chain_to_seed(IndividualId id, const ParentsOf&);
+
+// Whether one of the two is an ancestor of the other, by any parents.
+bool in_one_line(IndividualId, IndividualId, const ParentsOf&);
 
 }  // namespace cultivar

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -12,10 +14,53 @@
 
 #include "evaluators/system/random.hpp"
 #include "population/archive.hpp"
-#include "population/elite.hpp"
-#include "population/findings.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
+
+// A kernel that is slower than another one by this factor is left behind: changes of it teach little about
+// that one.
+inline constexpr double kLeftBehind = 1.5;
+
+// A parent that a strategy keeps.
+struct Elite {
+  IndividualId id = 0;
+  double fitness = 0.0;
+  bool immigrant = false;  // born on another island
+  std::string source = {};
+  IndividualId family = 0;
+  std::vector<double> workload_values = {};  // in the order of the search's workloads
+
+  friend bool operator==(const Elite&, const Elite&) = default;
+};
+
+// Sorts the fittest first; of equals the older one, so that the order never depends on chance.
+inline bool fitter(const Elite& a, const Elite& b) {
+  return a.fitness != b.fitness ? a.fitness > b.fitness : a.id < b.id;
+}
+
+// A move of a parent between the parts of a population.
+struct Migration {
+  IndividualId id = 0;
+  int from = 0, to = 0;
+  bool reset = false;  // all others left the island before it came; `from` is `to` if it was on no other
+
+  friend bool operator==(const Migration&, const Migration&) = default;
+};
+
+// What the evaluation of an individual found, as far as later decisions depend on it. Everything here is in
+// the record, so that a replay decides the same.
+struct Findings {
+  bool measured = false;
+  double fitness = 0.0;
+  IndividualId duplicate_of = 0;             // 0: none
+  double device_s = 0.0;                     // of checks and measurements
+  std::optional<Stage> rejected_at = {};     // the stage of a rejection
+  std::vector<double> workload_values = {};  // in the order of the search's workloads
+  std::map<std::string, double> descriptors =
+      {};               // by name: what the compiler reported, for example registers
+  double spread = 0.0;  // of log(fitness): see spread_of in engine/store/record_writer.hpp; 0: not known
+};
 
 // What the second parent has to be for the first.
 enum class Partner {

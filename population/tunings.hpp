@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measured settings of each source, under the source: many tunings take one place among the elites.
+// The elites of each source, under the source: many tunings take one place. And how parents are chosen among
+// them.
 #pragma once
 
 #include <map>
@@ -7,8 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "evaluators/system/random.hpp"
 #include "population/archive.hpp"
-#include "population/elite.hpp"
+#include "population/individual.hpp"
+#include "population/strategy.hpp"
 
 namespace cultivar {
 
@@ -34,5 +37,20 @@ class Tunings {
   Settings settings_;
   std::unordered_map<IndividualId, Settings::value_type*> kept_;  // a search revalues with every duel
 };
+
+// Choosing parents among elites.
+
+// The fittest of several drawn at random. `elites`: fittest first, not empty.
+const Elite& tournament(const std::vector<Elite>& elites, int drawn, RandomStream&);
+
+// How much faster the better of both is than `first`: the mean over the workloads of the logarithm of the
+// ratio; 0 if the partner is nowhere faster, or if the workloads of one are unknown.
+double complement(const Elite& first, const Elite& partner);
+
+// The parents of a proposal, fittest first: `first`, and partners as wanted, drawn among `elites`
+// (Partner::any, Partner::complement) or the other settings of its source. With Partner::complement, of
+// several that are drawn the one with the largest complement.
+std::vector<IndividualId> with_partners(const Elite& first, const std::vector<Elite>& elites, const Tunings&,
+                                        const ParentsWanted&, int tournament, const Archive&, RandomStream&);
 
 }  // namespace cultivar

@@ -5,12 +5,11 @@
 
 #include <algorithm>
 
-#include "engine/config/sampling.hpp"
+#include "engine/config/workload_choice.hpp"
 #include "engine/search/trust.hpp"
 #include "engine/store/names.hpp"
 #include "engine/store/record_kernels.hpp"
 #include "engine/store/recorded_run.hpp"
-#include "engine/store/run_lock.hpp"
 #include "engine/store/similar_idea.hpp"
 #include "engine/store/submissions.hpp"
 #include "engine/store/tool_results.hpp"
@@ -143,8 +142,7 @@ Expected<std::string> RunBench::submit(const Variant& variant, const std::string
   if (!waiting) return tl::make_unexpected(waiting.error());
   if (RunLock::holder(RunFolder(where_.run_folder)))
     return "Submitted: the running search picks it up within seconds. `wait` for the verdict, or "
-           "list_lineage "
-           "with order=newest.";
+           "list_lineage with order=newest.";
   return fmt::format(
       "Submitted and waiting: the search is not running; it picks up the kernel when somebody "
       "resumes it ({}).",

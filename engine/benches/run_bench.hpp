@@ -7,9 +7,9 @@
 
 #include "engine/benches/worker_bench.hpp"
 #include "engine/search/search.hpp"
-#include "engine/store/conversations.hpp"
 #include "engine/store/record.hpp"
 #include "engine/store/run_folder.hpp"
+#include "engine/store/tool_results.hpp"
 
 namespace cultivar {
 

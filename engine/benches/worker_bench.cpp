@@ -4,14 +4,50 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <thread>
 
-#include "engine/benches/interruption.hpp"
-#include "evaluators/judge/rate.hpp"
+#include "evaluators/timing/roofline.hpp"
 #include "operators/prompts/describe.hpp"
-#include "operators/prompts/prompt_kit.hpp"
+#include "operators/prompts/prompt.hpp"
 
 namespace cultivar {
+
+namespace {
+
+// Ends work that blocks elsewhere when a call is canceled or times out. Calls `act` at most once, from its
+// own thread, when the watch is over; never after the destructor returned. The watch must outlive this
+// object.
+class Interruption {
+ public:
+  Interruption(const Watch& watch, std::function<void()> act);
+
+ private:
+  std::jthread waiter_;
+};
+
+void wait_for_the_end(const std::stop_token& not_needed, const Watch& watch,
+                      const std::function<void()>& act) {
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  const std::stop_callback wake(watch.stop, [&] {
+    const std::lock_guard lock(mutex);
+    changed.notify_all();
+  });
+  std::unique_lock lock(mutex);
+  // A deadline of "never" exceeds the longest time that a clock can wait for.
+  const auto until = std::min(watch.deadline, Clock::now() + std::chrono::hours(24 * 365));
+  changed.wait_until(lock, not_needed, until, [&] { return watch.stop.stop_requested(); });
+  lock.unlock();
+  if (!not_needed.stop_requested() && watch.over()) act();
+}
+
+Interruption::Interruption(const Watch& watch, std::function<void()> act)
+    : waiter_([&watch, act = std::move(act)](const std::stop_token& not_needed) {
+        wait_for_the_end(not_needed, watch, act);
+      }) {}
+
+}  // namespace
 
 WorkerBench::WorkerBench(BenchSettings settings)
     : settings_(std::move(settings)),

@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <tuple>
 
 #include "engine/breeding/subject.hpp"
 #include "evaluators/system/hash.hpp"
-#include "operators/best_setting.hpp"
 #include "operators/registry.hpp"
-#include "population/lineage.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 

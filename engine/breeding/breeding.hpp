@@ -18,11 +18,9 @@
 #include "engine/breeding/steering.hpp"
 #include "engine/config/config.hpp"
 #include "operators/asking_operator.hpp"
-#include "operators/bandit.hpp"
 #include "operators/portfolio.hpp"
 #include "operators/supervisor/supervisor.hpp"
 #include "population/archive.hpp"
-#include "population/novelty.hpp"
 #include "population/strategy.hpp"
 
 namespace cultivar {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/breeding/steering.hpp"
 
-#include <algorithm>
-
 #include "operators/asking_operator.hpp"
 #include "operators/registry.hpp"
-#include "population/lineage.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "operators/portfolio.hpp"
-#include "operators/supervisor/intervention.hpp"
+#include "operators/supervisor/supervisor.hpp"
 #include "population/strategy.hpp"
 
 namespace cultivar {

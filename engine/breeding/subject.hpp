@@ -5,7 +5,7 @@
 #include <set>
 
 #include "population/archive.hpp"
-#include "population/elite.hpp"
+#include "population/strategy.hpp"
 
 namespace cultivar {
 

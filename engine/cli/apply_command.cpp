@@ -66,13 +66,12 @@ int apply_command(const Arguments& arguments) {
   std::string folder, out;
   double least = 1.01, seconds = 20.0;
   bool as_json = false;
-  Options options("apply",
-                  "Writes a Python package that puts the kernels of a campaign into the model, with the "
-                  "original modules as "
-                  "the fallback, and proves it on the whole model: new inputs, the fastest of eager and "
-                  "torch.compile beside "
-                  "it, errors against fp64. Needs CMake and a C++ compiler.",
-                  "cultivar apply camp --out fast");
+  Options options(
+      "apply",
+      "Writes a Python package that puts the kernels of a campaign into the model, with the original modules "
+      "as the fallback, and proves it on the whole model: new inputs, the fastest of eager and torch.compile "
+      "beside it, errors against fp64. Needs CMake and a C++ compiler.",
+      "cultivar apply camp --out fast");
   options.argument("CAMPAIGN", folder, "the folder that `cultivar import --inputs` wrote");
   options.option("--out", out, "the folder of the package, whose name is the package's");
   options.option(

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cli/commands.hpp"
+#include "engine/cli/detached_search.hpp"
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
-#include "engine/cli/search_log.hpp"
-#include "engine/store/run_lock.hpp"
+#include "engine/store/run_folder.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/system/plain_text.hpp"
 

@@ -13,13 +13,13 @@
 #include <utility>
 
 #include "engine/cli/installation_paths.hpp"
-#include "engine/store/plausible.hpp"
-#include "engine/store/trouble.hpp"
+#include "engine/store/rows.hpp"
+#include "engine/store/schema.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/plain_text.hpp"
-#include "evaluators/system/resource_limits.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {

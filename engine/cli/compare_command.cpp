@@ -8,10 +8,9 @@
 #include <utility>
 
 #include "engine/cli/commands.hpp"
-#include "engine/cli/machine_limits.hpp"
+#include "engine/cli/config_checks.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
-#include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
 #include "population/duel_result.hpp"
@@ -120,11 +119,9 @@ int compare_command(const Arguments& arguments) {
   bool as_json = false;
   Options options("compare",
                   "Tests whether A is faster than B: timed in interleaved, randomized pairs, every output "
-                  "checked. A and B "
-                  "are files, names of the task's seeds, or RUN:ID; append @NAME=VALUE,... to set tunables. "
-                  "Either may also "
-                  "be a contender: a library by name (cudnn) or path (.so), torch, torch_compile, or a "
-                  "Python program (.py).",
+                  "checked. A and B are files, names of the task's seeds, or RUN:ID; append @NAME=VALUE,... "
+                  "to set tunables. Either may also be a contender: a library by name (cudnn) or path (.so), "
+                  "torch, torch_compile, or a Python program (.py).",
                   "cultivar compare attention_forward runs/quickstart:best tiled");
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.argument("A", a, "the challenger");

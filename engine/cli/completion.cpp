@@ -13,9 +13,9 @@
 #include <stdexcept>
 
 #include "engine/cli/commands.hpp"
-#include "engine/cli/contender_argument.hpp"
+#include "engine/cli/import_program.hpp"
 #include "engine/cli/installation_paths.hpp"
-#include "engine/cli/model_import.hpp"
+#include "engine/cli/variant_argument.hpp"
 #include "engine/config/duration.hpp"
 #include "engine/store/record.hpp"
 #include "engine/views/run_list.hpp"

@@ -25,8 +25,7 @@ int completion_command(const Arguments& arguments) {
   bool as_json = false;
   Options options("completion",
                   "Prints what makes a shell complete Cultivar's commands and options, or writes that and "
-                  "the manual pages into a "
-                  "folder.",
+                  "the manual pages into a folder.",
                   "cultivar completion bash >~/.local/share/bash-completion/completions/cultivar");
   options.optional_argument("SHELL", shell, "bash, zsh or fish");
   options.option("--out", out,

@@ -3,24 +3,23 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 #include <future>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
 #include <thread>
 
-#include "engine/cli/step_line.hpp"
 #include "engine/cli/workbench.hpp"
-#include "engine/search/descriptors.hpp"
+#include "engine/search/evaluations.hpp"
 #include "evaluators/contenders/catalogue.hpp"
+#include "evaluators/judge/memory_need.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/clock.hpp"
+#include "evaluators/system/error.hpp"
+#include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/system/shell_words.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/services.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
@@ -29,6 +28,7 @@
 #include "operators/registry.hpp"
 
 namespace cultivar {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -127,8 +127,7 @@ void check_choices(const Config& config, const ConfigPlace& from) {
       !configured([](const OperatorRow& row) { return row.follows; }))
     throw InputError(
         fmt::format("{}: only mutate and agent follow its strategies, and the configuration has neither; add "
-                    "one of them, "
-                    "for example `mutate: 1`, or remove `plan`",
+                    "one of them, for example `mutate: 1`, or remove `plan`",
                     place_of(from, {"operators", "plan"})));
   if (config.population.strategy != StrategyKind::map_elites) return;
   std::vector<std::string> known = descriptor_names(config.target);
@@ -140,8 +139,7 @@ void check_choices(const Config& config, const ConfigPlace& from) {
     if (const std::string& axis = config.population.axes[i]; std::ranges::find(known, axis) == known.end())
       throw InputError(fmt::format(
           "{}: no kernel has '{}'{}; name a descriptor, `family`, or a tunable of a seed: to divide kernels "
-          "by a "
-          "trait of your own, declare it in each seed as a tunable with one value",
+          "by a trait of your own, declare it in each seed as a tunable with one value",
           place_of(from, {"population", "axes", std::to_string(i)}), axis, did_you_mean(axis, known)));
 }
 
@@ -207,12 +205,12 @@ constexpr double kPatience = 60.0;  // for a launcher to start a worker
 
 [[noreturn]] void no_worker(const ServiceOptions& options, const ConfigPlace& from, const char* role,
                             const std::string& command, const Error& why, Clock::time_point start) {
-  throw InputError(fmt::format(
-      "{}: `{}` started no {} worker; the attempt ended after {:.1f} s.\n{}\nRun `{} true` by hand: if it "
-      "waits, the "
-      "scheduler has no free resources for it; if it works, check that {} exists at this path there",
-      place_of(from, {"evaluation", "launcher"}), command, role, seconds_since(start), why.message, command,
-      (options.programs / worker_program(options.target)).string()));
+  throw InputError(
+      fmt::format("{}: `{}` started no {} worker; the attempt ended after {:.1f} s.\n{}\nRun `{} true` by "
+                  "hand: if it waits, the scheduler has no free resources for it; if it works, check that {} "
+                  "exists at this path there",
+                  place_of(from, {"evaluation", "launcher"}), command, role, seconds_since(start),
+                  why.message, command, (options.programs / worker_program(options.target)).string()));
 }
 
 // Starts all workers that the search would have, at the same time. Returns how many are on which device.
@@ -291,6 +289,31 @@ std::vector<WorkersOf> check_launchers(const Config& config, const InstallationP
                             seconds_since(start)));
   }
   return pools;
+}
+
+std::vector<std::string> limit_warnings() {
+  std::vector<std::string> warnings;
+  for (const TightLimit& limit : tight_limits()) {
+    if (limit.fatal) throw InputError(limit.text);
+    warnings.push_back(limit.text);
+  }
+  return warnings;
+}
+
+void require_limits() {
+  (void)limit_warnings();
+}
+
+void check_memory(const Task& task, const std::vector<Workload>& workloads, Target target) {
+  if (const auto why = beyond_memory(task, workloads, target)) throw InputError(*why);
+}
+
+void check_memory(const Config& config, const ConfigPlace& from) {
+  if (!config.evaluation.launcher.empty()) return;
+  for (const auto& [key, set] : {std::pair{"workloads", &config.workloads}, {"holdout", &config.holdout}})
+    if (const WorkloadSet* const named = set->empty() ? nullptr : config.task->workloads(*set))
+      if (const auto why = beyond_memory(*config.task, named->workloads, config.target))
+        throw InputError(place_of(from, {key}) + ": " + *why);
 }
 
 }  // namespace cultivar

@@ -2,18 +2,21 @@
 // What `run` and `suite` check of a configuration before they begin, and with --check.
 #pragma once
 
-#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "engine/cli/contender_argument.hpp"
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/output.hpp"
+#include "engine/cli/variant_argument.hpp"
 #include "engine/config/config.hpp"
 #include "engine/store/momentary.hpp"
 #include "engine/store/summary.hpp"
+#include "evaluators/target/traits.hpp"
+#include "evaluators/task/task.hpp"
 
 namespace cultivar {
 
@@ -55,5 +58,17 @@ std::vector<ContenderWarning> contender_warnings(const Config&, const Installati
 // InputError.
 std::vector<WorkersOf> check_launchers(const Config&, const InstallationPaths&, const ConfigPlace& from,
                                        const Output&);
+
+// The limits of the shell and of the machine, as far as they concern a command.
+
+// Throws InputError, with the limit and its value, if nothing can work.
+void require_limits();
+// The same, and the others as sentences for warnings.
+std::vector<std::string> limit_warnings();
+
+// Throws InputError if a workload, timed or of the holdout, can never be evaluated with the memory of this
+// machine. A launcher's machines are others.
+void check_memory(const Config&, const ConfigPlace& from);
+void check_memory(const Task&, const std::vector<Workload>&, Target);
 
 }  // namespace cultivar

@@ -7,15 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
+#include "engine/cli/installation_paths.hpp"
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/options.hpp"
-#include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/dashboard/server.hpp"
 #include "engine/views/run_list.hpp"
 #include "engine/views/suite_view.hpp"
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/plain_text.hpp"
 #include "evaluators/system/secret.hpp"
 
 namespace cultivar {
@@ -77,8 +76,7 @@ int dashboard_command(const Arguments& arguments) {
   bool as_json = false, expected = false;
   Options options("dashboard",
                   "Shows runs as a page for a browser, live while their searches go on. It only reads their "
-                  "records. Ctrl-C ends "
-                  "the dashboard, not the searches.",
+                  "records. Ctrl-C ends the dashboard, not the searches.",
                   "cultivar dashboard runs/quickstart");
   options.optional_arguments(
       "RUN", words,

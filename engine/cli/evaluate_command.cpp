@@ -3,13 +3,12 @@
 #include <optional>
 
 #include "engine/cli/commands.hpp"
-#include "engine/cli/machine_limits.hpp"
+#include "engine/cli/config_checks.hpp"
 #include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
 #include "engine/cli/record_views.hpp"
-#include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
-#include "engine/export/tables.hpp"
 #include "evaluators/judge/cascade.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/timing/roofline.hpp"
@@ -83,8 +82,7 @@ int evaluate_command(const Arguments& arguments) {
   bool as_json = false, profiled = false, checks_only = false;
   Options options("evaluate",
                   "Checks and times variants, stage by stage, outside a search. A VARIANT is a file, the "
-                  "name of one of the "
-                  "task's seeds, or RUN:ID; append @NAME=VALUE,... to set tunables.",
+                  "name of one of the task's seeds, or RUN:ID; append @NAME=VALUE,... to set tunables.",
                   "cultivar evaluate attention_forward tiled my_kernel.cpp@BLOCK_M=64 --contender eigen");
   options.argument("TASK", task_name, "a task's name, or a folder with a task.yaml");
   options.arguments("VARIANT", variants, "the variants to evaluate");
@@ -129,11 +127,10 @@ int evaluate_command(const Arguments& arguments) {
   const Stage last = checks_only ? Stage::confirm : parse_stage(stop_after);
   const bool runs = last >= Stage::smoke;
   if (!architectures.empty() && (where.kind->architectures == nullptr || runs))
-    throw InputError(fmt::format(
-        "--arch needs --target {} and --stop-after lint, compile or screen: a kernel that runs is compiled "
-        "for "
-        "the GPU that runs it",
-        targets_with_architectures()));
+    throw InputError(
+        fmt::format("--arch needs --target {} and --stop-after lint, compile or screen: a kernel that runs "
+                    "is compiled for the GPU that runs it",
+                    targets_with_architectures()));
   for (const std::string& each : architectures)
     if (const std::string trouble = where.kind->architectures->trouble(each); !trouble.empty())
       throw InputError("--arch: " + trouble);

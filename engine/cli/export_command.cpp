@@ -20,13 +20,11 @@ int export_command(const Arguments& arguments) {
   std::string run, id, out, answers, cover;
   std::vector<std::string> architectures;
   bool as_json = false, force = false, several = false;
-  Options options(
-      "export",
-      "Writes a kernel as a standalone project: its source, a C++ header to call it, a build that checks and "
-      "times it on any machine, a library for --contender, a PyTorch operator with a test (not of opencl "
-      "kernels), and its measured "
-      "times, environment and lineage.",
-      "cultivar export runs/quickstart --out best");
+  Options options("export",
+                  "Writes a kernel as a standalone project: its source, a C++ header to call it, a build "
+                  "that checks and times it on any machine, a library for --contender, a PyTorch operator "
+                  "with a test (not of opencl kernels), and its measured times, environment and lineage.",
+                  "cultivar export runs/quickstart --out best");
   options.argument("RUN", run, "the run's folder, or its name under runs/");
   options.option("--id", id,
                  "an individual's number, a prefix of its variant id, `best` or `seed` (default: best)");
@@ -39,8 +37,7 @@ int export_command(const Arguments& arguments) {
                "cuda: the architecture to compile for, for example sm_90a (default: that of the run's GPU)");
   options.option("--cover", cover,
                  "sizes for which all code is built in, besides the workloads', for example \"R: 1-65536, C: "
-                 "256-16384 step "
-                 "8\"; for others it is compiled at the first call");
+                 "256-16384 step 8\"; for others it is compiled at the first call");
   options.option(
       "--answers", answers,
       "write only the recorded answers of language models to this file, for the provider `replay`");

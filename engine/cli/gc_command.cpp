@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
+#include "engine/cli/installation_paths.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
-#include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/store/reclaim.hpp"
 
@@ -19,8 +19,7 @@ int gc_command(const Arguments& arguments) {
       fmt::format(
           "Makes the files of a stopped run smaller: removes raw samples, except those of seeds, promoted "
           "kernels, their ancestors and the {} fittest, and all but the newest checkpoint. Decisions, "
-          "sources, "
-          "results and lineage stay, so that `replay` and `resume` work as before.",
+          "sources, results and lineage stay, so that `replay` and `resume` work as before.",
           kFittestKept),
       "cultivar gc runs/quickstart");
   options.argument("RUN", run, "the run's folder, or its name under runs/");

@@ -9,7 +9,6 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/import_program.hpp"
 #include "engine/cli/installation_paths.hpp"
-#include "engine/cli/model_import.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/config/duration.hpp"
@@ -230,10 +229,9 @@ int import_command(const Arguments& arguments) {
   told["not_told_apart"] = names;
   output.facts(told);
   print_next_steps(output, folder, told);
-  output.line(
-      fmt::format("\nThe file runs in a sandbox, now and as the reference. Its contenders (torch_eager, "
-                  "torch_compile) run outside of "
-                  "it, as all contenders do: use them only with a file that you trust."));
+  output.line(fmt::format(
+      "\nThe file runs in a sandbox, now and as the reference. Its contenders (torch_eager, torch_compile) "
+      "run outside of it, as all contenders do: use them only with a file that you trust."));
   if (!small.empty())
     output.line(
         fmt::format("\nThe checks do not notice these mistakes, so they are no controls of the task:\n{}",

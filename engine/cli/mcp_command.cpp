@@ -13,7 +13,7 @@
 #include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
 #include "engine/config/duration.hpp"
-#include "engine/mcp/stdio.hpp"
+#include "engine/mcp/server.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
@@ -26,10 +26,8 @@ constexpr const char* kAbout =
     "read the lineage, sources and notes, compile, check, benchmark and profile kernels, and submit them to "
     "the search. The agent's kernels run in the same sandbox as those of `evaluate`, and a submitted kernel "
     "becomes the best only through the search's gate. The run's record is read; only submissions are "
-    "written. "
-    "Next to a running search, give the agent its own device, for example --target cuda:1. Ends when stdin "
-    "is "
-    "closed.";
+    "written. Next to a running search, give the agent its own device, for example --target cuda:1. Ends "
+    "when stdin is closed.";
 
 constexpr const char* kExample =
     "cultivar mcp --run runs/quickstart\n"
@@ -99,9 +97,8 @@ std::string instructions(const Bench& bench) {
       bench.situation() +
       "\nStart with read_knowledge name=task and name=variant_format, then list_lineage and read_variant "
       "variant=best. Change a kernel with `edit` (SEARCH/REPLACE) against its id, or send a complete "
-      "`source`; "
-      "the result is a draft (d1, d2, ...) that later calls refer to. Then compile, check and benchmark it; "
-      "profile shows what limits it, and read_knowledge bottleneck=... what helps. ";
+      "`source`; the result is a draft (d1, d2, ...) that later calls refer to. Then compile, check and "
+      "benchmark it; profile shows what limits it, and read_knowledge bottleneck=... what helps. ";
   words += bench.takes_submissions()
                ? "Submit a kernel that is faster: the search evaluates it again from the beginning.\n"
                : "There is no search to submit to: give the best source to your user.\n";

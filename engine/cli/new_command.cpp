@@ -13,7 +13,6 @@
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
-#include "engine/scaffold/seed_source.hpp"
 #include "engine/scaffold/task_folder.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/interpreter.hpp"

@@ -14,13 +14,11 @@ namespace cultivar {
 int optimise_command(const Arguments& arguments) {
   SuiteCall call;
   std::string folder, slice;
-  Options options(
-      "optimise",
-      "Searches the regions of a model's campaign: always the one that is expected to gain most in an hour, "
-      "by "
-      "what was measured so far, for one slice of time. Ctrl-C stops with a checkpoint, and the same command "
-      "goes on. A region whose search fails is left as it was.",
-      "cultivar optimise camp");
+  Options options("optimise",
+                  "Searches the regions of a model's campaign: always the one that is expected to gain most "
+                  "in an hour, by what was measured so far, for one slice of time. Ctrl-C stops with a "
+                  "checkpoint, and the same command goes on. A region whose search fails is left as it was.",
+                  "cultivar optimise camp");
   options.argument("CAMPAIGN", folder, "the folder that `cultivar import --inputs` wrote");
   options.option("--slice", slice, "search time after which the ranking is made anew (default: 5m)");
   options.each("--only", call.only, "search only the region of this name");

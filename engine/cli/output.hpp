@@ -3,15 +3,20 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <nlohmann/json_fwd.hpp>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdio>
-#include <nlohmann/json_fwd.hpp>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "engine/config/duration.hpp"  // IWYU pragma: export
+#include "evaluators/system/clock.hpp"
 
 namespace cultivar {
 
@@ -76,5 +81,27 @@ class Table {
 std::string short_id(const std::string& id);
 std::string time_of(double microseconds);  // "12.3 us", "4.56 ms"
 std::string bytes_of(double bytes);        // "32 KiB"
+
+// Shows a slow step of a command on stderr with its elapsed time: a line that is redrawn on a terminal, a
+// line at least every ten seconds elsewhere. A thread draws it, because the step itself may report nothing.
+class StepLine {  // show() may be called from any thread
+ public:
+  explicit StepLine(std::string text);
+  ~StepLine();  // clears the line
+  StepLine(const StepLine&) = delete;
+  StepLine& operator=(const StepLine&) = delete;
+  void show(std::string text);
+
+ private:
+  void draw();  // with mutex_ held
+  void watch(const std::stop_token&);
+
+  bool terminal_;
+  Clock::time_point began_ = Clock::now(), last_ = began_;
+  std::mutex mutex_;  // guards what follows
+  std::string text_;
+  std::condition_variable_any ending_;
+  std::jthread watcher_;  // last member: joined before the others are destroyed
+};
 
 }  // namespace cultivar

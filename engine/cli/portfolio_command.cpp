@@ -5,9 +5,9 @@
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/search_session.hpp"
-#include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/config/duration.hpp"
 #include "engine/export/portfolio_duels.hpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/cli/commands.hpp"
-#include "engine/cli/machine_limits.hpp"
+#include "engine/cli/config_checks.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"

@@ -8,7 +8,6 @@
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/dashboard/page.hpp"
-#include "engine/export/markdown.hpp"
 #include "engine/export/tables.hpp"
 #include "engine/report/chart.hpp"
 #include "engine/report/event_file.hpp"
@@ -128,8 +127,7 @@ std::string columns_text(const RunFacts& facts) {
                      in_a_cell(facts.name), in_a_cell(facts.unit_of_fitness)) +
          table.text() +
          "\nIn CSV, texts are in quotes, with an apostrophe before =, +, - and @, so that no spreadsheet "
-         "takes them "
-         "for formulas. In JSON lines, what is empty here is null.\n";
+         "takes them for formulas. In JSON lines, what is empty here is null.\n";
 }
 
 std::string page(const RunReport& run_report, const Record& record, const RunFacts& facts) {
@@ -167,10 +165,9 @@ std::string page(const RunReport& run_report, const Record& record, const RunFac
   if (run_report.paced)
     text +=
         "\n\n\\* Scaled to the device's speed at the start of the search, so that kernels measured at "
-        "different "
-        "device speeds (temperature, another device) can be compared; the chart is scaled the same way. "
-        "`status` shows the unscaled measurements. A single measurement is noisy: only duels decide which "
-        "kernel is faster.";
+        "different device speeds (temperature, another device) can be compared; the chart is scaled the same "
+        "way. `status` shows the unscaled measurements. A single measurement is noisy: only duels decide "
+        "which kernel is faster.";
   return text + "\n";
 }
 

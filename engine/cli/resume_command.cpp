@@ -4,12 +4,12 @@
 #include <optional>
 
 #include "engine/cli/commands.hpp"
+#include "engine/cli/config_checks.hpp"
 #include "engine/cli/detached_search.hpp"
-#include "engine/cli/machine_limits.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/search_session.hpp"
 #include "engine/cli/trouble.hpp"
-#include "engine/search/changed_settings.hpp"
+#include "engine/search/beginning.hpp"
 #include "engine/store/names.hpp"
 #include "engine/store/summary.hpp"
 

@@ -8,11 +8,9 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/config_checks.hpp"
 #include "engine/cli/detached_search.hpp"
-#include "engine/cli/machine_limits.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/cli/search_session.hpp"
-#include "engine/cli/systemd_unit.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/system/plain_text.hpp"
 

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "engine/cli/commands.hpp"
+#include "engine/cli/installation_paths.hpp"
 #include "engine/cli/options.hpp"
-#include "engine/cli/record_views.hpp"
 #include "engine/views/run_list.hpp"
 #include "evaluators/system/plain_text.hpp"
 

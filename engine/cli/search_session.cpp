@@ -126,8 +126,7 @@ int search_session(const InstallationPaths& installation, const fs::path& folder
     const WhenInterrupted stopping([] {
       notify(
           "\nStopping: what is in flight ends or is given up, and a checkpoint is written. Ctrl-C again ends "
-          "the "
-          "program at once; the record is safe.\n");
+          "the program at once; the record is safe.\n");
     });
     ProgressLine line(options.verbose);
     SearchCallbacks callbacks = line.callbacks();

@@ -6,11 +6,11 @@
 #include <functional>
 #include <memory>
 
+#include "engine/cli/detached_search.hpp"
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
-#include "engine/cli/search_log.hpp"
 #include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
 #include "engine/store/summary.hpp"

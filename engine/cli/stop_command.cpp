@@ -64,10 +64,9 @@ int stop_command(const Arguments& arguments) {
     if (interrupted() || Clock::now() > deadline) {
       if (!suspended)
         notify(
-            "Process {} has not stopped yet; it stops when its last step is recorded. If its "
-            "container or job is frozen, let that go on first. If it never stops, `kill -9 {}` loses only "
-            "work "
-            "in flight.\n",
+            "Process {} has not stopped yet; it stops when its last step is recorded. If its container or "
+            "job is frozen, let that go on first. If it never stops, `kill -9 {}` loses only work in "
+            "flight.\n",
             *process, *process);
       return 1;
     }

@@ -16,7 +16,7 @@
 #include "engine/cli/variant_argument.hpp"
 #include "engine/search/search.hpp"
 #include "engine/store/names.hpp"
-#include "engine/store/run_lock.hpp"
+#include "engine/store/run_folder.hpp"
 #include "engine/store/similar_idea.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/system/clock.hpp"

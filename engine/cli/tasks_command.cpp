@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "engine/cli/commands.hpp"
-#include "engine/cli/contender_argument.hpp"
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
+#include "engine/cli/variant_argument.hpp"
 #include "evaluators/system/interpreter.hpp"
 #include "evaluators/target/language.hpp"
 #include "evaluators/task/task.hpp"

@@ -6,9 +6,8 @@
 
 #include <charconv>
 
-#include "engine/cli/machine_limits.hpp"
+#include "engine/cli/config_checks.hpp"
 #include "engine/cli/output.hpp"
-#include "engine/cli/step_line.hpp"
 #include "engine/cli/trouble.hpp"
 #include "evaluators/judge/claims.hpp"
 #include "evaluators/judge/stages.hpp"

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/cli/contender_argument.hpp"
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/variant_argument.hpp"

@@ -147,8 +147,7 @@ EvaluationConfig read_evaluation(const YamlNode& node, Target target) {
     if (target->on_host && e.workers_per_device > 1 && e.launcher.empty())
       n->fail(
           fmt::format("on the {} target several workers would disturb each other's measurements: remove this "
-                      "key, or give "
-                      "each of them cores of its own with a `launcher`",
+                      "key, or give each of them cores of its own with a `launcher`",
                       name_of(target)));
   }
   if (auto which = map.optional("profile"))

@@ -15,9 +15,9 @@
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/manifest.hpp"
 #include "evaluators/verdict/gate.hpp"
-#include "operators/bandit.hpp"
 #include "operators/llm/model_config.hpp"
-#include "operators/prompts/prompt_kit.hpp"
+#include "operators/portfolio.hpp"
+#include "operators/prompts/prompt.hpp"
 #include "operators/supervisor/supervisor.hpp"
 #include "population/strategy.hpp"
 

@@ -131,8 +131,7 @@ void read_http(YamlMap& map, const ProviderFacts& facts, ModelConfig& m) {
   if (map.has("api_key_env") && !keeps_a_key(m.base_url))
     map.require("api_key_env")
         .fail(
-            "the key would be sent unencrypted: base_url must start with https:// (http:// is only "
-            "for "
+            "the key would be sent unencrypted: base_url must start with https:// (http:// is only for "
             "localhost)");
   // A base_url of another server must not get the key of the provider.
   if (m.base_url == facts.base_url) m.api_key_env = facts.api_key_env;

@@ -8,7 +8,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
-#include "operators/llm/key_mask.hpp"
+#include "operators/llm/secret.hpp"
 
 namespace cultivar {
 namespace {

@@ -112,8 +112,7 @@ std::string page_of_run(const Record& record, const RunIndex& index) {
   std::string page = page_html();
   page = replaced(std::move(page), "<!-- policy -->",
                   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
-                  "base-uri 'none'; "
-                  "form-action 'none'; script-src " +
+                  "base-uri 'none'; form-action 'none'; script-src " +
                       hash_of(script) + "; style-src " + hash_of(style) +
                       "\">\n<meta name=\"generator\" content=\"" + kPageMark + "\">");
   page = replaced(std::move(page), "<link rel=\"stylesheet\" href=\"style.css\">",

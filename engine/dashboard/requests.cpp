@@ -146,8 +146,7 @@ std::optional<PageResponse> refusal(const PageRequest& request, const AccessRule
 std::vector<std::pair<std::string, std::string>> security_headers() {
   return {{"Content-Security-Policy",
            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-           "base-uri 'none'; "
-           "form-action 'none'; frame-ancestors 'none'"},
+           "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
           {"X-Content-Type-Options", "nosniff"},
           {"X-Frame-Options", "DENY"},
           {"Referrer-Policy", "no-referrer"},

@@ -15,10 +15,9 @@
 
 #include "embedded/launcher.hpp"
 #include "engine/export/bundled_kernel.hpp"
-#include "engine/export/cover.hpp"
+#include "engine/export/domain.hpp"
 #include "engine/export/front_launcher.hpp"
 #include "engine/export/manifest_parts.hpp"
-#include "engine/export/markdown.hpp"
 #include "engine/export/pytorch_parts.hpp"
 #include "engine/export/tables.hpp"
 #include "engine/export/verify_shapes.hpp"

@@ -38,7 +38,7 @@ struct ExportRequest {
   std::vector<std::string> architectures = {};
   // Not null: its kernels behind one entry, instead of one individual.
   const KernelPortfolio* portfolio = nullptr;
-  std::string cover = {};  // for which sizes all code is built in, besides the workloads' (cover.hpp)
+  std::string cover = {};  // for which sizes all code is built in, besides the workloads' (domain.hpp)
 };
 
 struct ExportReport {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "evaluators/launchers/launcher_parts.hpp"
 #include "evaluators/system/random.hpp"
 #include "evaluators/variant/variant.hpp"
 
@@ -58,5 +59,9 @@ class DomainDraw {
   RandomStream stream_;
   std::set<std::string> given_;
 };
+
+// One workload for each specialization of the ranges that the kernel claims and its workloads do not have.
+// What the ranges do not name is as in the first workload. An error if that is too much to try or to build.
+Expected<std::vector<Workload>> covered_workloads(const LauncherInput&, const std::vector<ValueRange>&);
 
 }  // namespace cultivar

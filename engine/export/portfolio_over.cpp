@@ -9,14 +9,14 @@
 
 #include "engine/config/duration.hpp"
 #include "engine/export/domain.hpp"
-#include "engine/export/domain_log.hpp"
-#include "engine/export/portfolio_confirmations.hpp"
+#include "engine/export/domain_dispatch.hpp"
+#include "engine/export/portfolio_duels.hpp"
 #include "engine/export/shape_bench.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/memory_need.hpp"
-#include "evaluators/judge/rate.hpp"
 #include "evaluators/system/clock.hpp"
+#include "evaluators/timing/roofline.hpp"
 
 namespace cultivar {
 namespace {

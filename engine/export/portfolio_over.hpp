@@ -35,7 +35,7 @@ struct OverSettings {
 // The best, `with`, then the most promising by the record.
 std::vector<IndividualId> members_over(const Record&, IndividualId best, const OverSettings&);
 
-// `log`: the file that holds what was measured (domain_log.hpp); an equal call goes on from it. `tell` is
+// `log`: the file that holds what was measured (DomainLog); an equal call goes on from it. `tell` is
 // told what is being done, with an estimate of the rest, as text for people. The table must lower the mean
 // logarithm of the regret by at least kLeafPrice for each rule more. An Error if the run has no best kernel,
 // the domain is not understood or holds no shape that can be timed, or the device does not answer; once the

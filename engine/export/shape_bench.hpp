@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/export/domain_dispatch.hpp"
-#include "engine/export/portfolio_confirmations.hpp"
+#include "engine/export/portfolio_duels.hpp"
 
 namespace cultivar {
 

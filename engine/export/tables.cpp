@@ -7,15 +7,50 @@
 #include <cmath>
 #include <set>
 
-#include "engine/export/markdown.hpp"
 #include "engine/store/standings.hpp"
 #include "engine/store/summary.hpp"
 #include "engine/views/individual_view.hpp"
 #include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
+
+std::string in_a_cell(std::string_view text) {
+  std::string cell;
+  for (const char c : utf8_text(text))
+    if (c == '&')
+      cell += "&amp;";
+    else if (c == '<')
+      cell += "&lt;";
+    else if (c == '>')
+      cell += "&gt;";
+    else if (c == '\n' || c == '\t')
+      cell += ' ';
+    else
+      cell.append(std::string_view("|\\`[]!").find(c) != std::string_view::npos ? "\\" : "") += c;
+  return cell;
+}
+
+std::string in_code(std::string_view text) {
+  std::string code;
+  for (const char c : utf8_text(text)) code += c == '`' ? '\'' : c == '\n' || c == '\t' ? ' ' : c;
+  return code;
+}
+
+MarkdownTable::MarkdownTable(const std::vector<std::string>& heads) {
+  row(heads);
+  text_ += "|";
+  for (std::size_t i = 0; i < heads.size(); ++i) text_ += "---|";
+  text_ += "\n";
+}
+
+void MarkdownTable::row(const std::vector<std::string>& cells) {
+  text_ += "|";
+  for (const std::string& cell : cells) text_ += " " + in_a_cell(cell) + (cell.empty() ? "|" : " |");
+  text_ += "\n";
+}
 
 constexpr const char* kDrawnShapes = "shapes drawn after the table was fitted";
 constexpr const char* kListedShapes = "listed shapes";
@@ -184,8 +219,7 @@ std::string ratio_words(const Record& record, IndividualId id) {
                    found->ratio)
              : fmt::format(
                    ". During the search it had {:.2f} times the first seed's fitness (not measured at the "
-                   "same "
-                   "time)",
+                   "same time)",
                    found->ratio);
 }
 
@@ -211,8 +245,7 @@ std::string origin_words(const Record& record, IndividualId id, const std::files
 std::string domain_section(const DomainDispatch& over) {
   std::string text = fmt::format(
       "## Which kernel a call goes to\n\nLearnt from {} shapes drawn in the domain `{}` (below {:.3g} GiB "
-      "and "
-      "{:.6g} ms a call):\n\n",
+      "and {:.6g} ms a call):\n\n",
       over.learnt, in_code(over.domain), over.most_bytes / 1073741824.0, 1e3 * over.most_seconds);
   for (const std::string& rule : rules_of(over.table, over.kernels)) text += "- " + in_a_cell(rule) + "\n";
   text += "\n" + in_a_cell(words_of(figures_of(over, over.drawn), kDrawnShapes)) + "\n\n" +
@@ -271,11 +304,10 @@ std::string table_page(const std::string& name, const std::string& device,
   else if (kernels.size() > 1)
     text += fmt::format(
         "Each call goes to the first kernel of the rule that holds for its sizes, in the launcher at the "
-        "top; "
-        "the rules give each of these listed workloads its kernel, and on other shapes nothing was "
-        "measured. The gains are those of duels with "
-        "the best kernel, run side by side{}; the lower bounds hold for all workloads together. A specialist "
-        "that was confirmed for this portfolio was timed on the workloads that go to it.\n\n{}\n",
+        "top; the rules give each of these listed workloads its kernel, and on other shapes nothing was "
+        "measured. The gains are those of duels with the best kernel, run side by side{}; the lower bounds "
+        "hold for all workloads together. A specialist that was confirmed for this portfolio was timed on "
+        "the workloads that go to it.\n\n{}\n",
         where, portfolio_table(*portfolio));
   for (const BundledKernel& kernel : kernels) {
     if (kernels.size() > 1)

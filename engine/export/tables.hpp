@@ -5,12 +5,33 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/export/bundled_kernel.hpp"
 #include "engine/export/portfolio.hpp"
 #include "engine/views/evaluation_view.hpp"
 
 namespace cultivar {
+
+// Markdown for text from other parties (operators, notes, devices, contenders): it cannot create columns,
+// HTML, links or lines.
+
+// Escaped for a line or a table's cell.
+std::string in_a_cell(std::string_view text);
+// For between two backticks, where escapes have no effect.
+std::string in_code(std::string_view text);
+
+// A table whose cells are all escaped.
+class MarkdownTable {
+ public:
+  explicit MarkdownTable(const std::vector<std::string>& heads);
+  void row(const std::vector<std::string>& cells);
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
 
 // Markdown: per workload the median with its 95 % bootstrap interval, quartiles, samples, value, contender
 // ratios.

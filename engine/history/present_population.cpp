@@ -10,8 +10,7 @@
 
 #include "engine/config/population_settings.hpp"
 #include "engine/history/recorded_individuals.hpp"
-#include "engine/history/usual_json.hpp"
-#include "engine/store/duel_body.hpp"
+#include "engine/store/decision_kind.hpp"
 #include "engine/store/interventions.hpp"
 #include "population/strategies/map_elites.hpp"
 #include "population/strategies/specialists.hpp"

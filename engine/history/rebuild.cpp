@@ -2,9 +2,7 @@
 #include "engine/history/rebuild.hpp"
 
 #include "engine/history/recorded_individuals.hpp"
-#include "engine/history/usual_json.hpp"
-#include "engine/store/duel_body.hpp"
-#include "engine/store/gate_change.hpp"
+#include "engine/store/decision_kind.hpp"
 #include "engine/store/interventions.hpp"
 
 namespace cultivar {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "engine/store/record.hpp"
+#include "evaluators/variant/tunables.hpp"
 #include "population/archive.hpp"
 
 namespace SQLite {
@@ -45,5 +47,21 @@ class RecordedIndividuals {
   std::unordered_map<std::int64_t, std::string> sources_;  // by number
   std::unordered_map<IndividualId, Result> unjudged_;
 };
+
+// The JSON that a record has of every individual, read without a tree of values: a resumed search reads all
+// of it. Text of any other form than a RecordWriter gives it is read as any JSON.
+
+// The body of a decision `judge`.
+struct JudgeBody {
+  double device_s = 0.0;
+  std::map<std::string, double> descriptors;
+  double spread = 0.0;  // absent in older records
+};
+
+// Throw std::exception for text that is no JSON, or JSON of something else.
+Configuration configuration_in(const std::string& text);
+std::vector<double> numbers_in(const std::string& text);
+std::vector<std::int64_t> whole_numbers_in(const std::string& text);
+JudgeBody judge_body(const std::string& text);
 
 }  // namespace cultivar

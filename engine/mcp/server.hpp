@@ -3,11 +3,13 @@
 // per line. Knows no files and no processes: it receives lines and sends lines.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -82,5 +84,17 @@ class McpServer {
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Call>> calls_;  // by id, as JSON
 };
+
+// An MCP server over two file descriptors, one message per line.
+enum class McpEnd {
+  closed,  // the client closed its side or exited
+  stopped  // `stop` was set
+};
+
+// Serves until the client closes its side or `stop` is set, which is polled four times a second; then calls
+// in progress are stopped and send what they have. SIGPIPE must be ignored. `give_up` is called when a call
+// has not returned ten seconds later: it must end the process.
+McpEnd serve_mcp(McpOffer, int in, int out, const std::atomic<bool>& stop,
+                 const std::function<void()>& give_up);
 
 }  // namespace cultivar

@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <map>
-#include <utility>
 
 namespace cultivar {
 

@@ -6,16 +6,37 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/breeding/breeding.hpp"
 #include "engine/search/host_faults.hpp"
 #include "engine/search/pipeline.hpp"
 #include "engine/search/recorder.hpp"
-#include "engine/search/second_tries.hpp"
 #include "engine/store/evaluation_rate.hpp"
+#include "evaluators/variant/variant.hpp"
+#include "evaluators/verdict/evaluation.hpp"
 
 namespace cultivar {
+
+// Grants a second evaluation to seeds and to confirmations that time out, because on a busy machine correct
+// kernels may time out too. Other individuals get none, because the search soon has new ones.
+class SecondTries {
+ public:
+  // The recorder outlives it. Second tries of earlier sessions count.
+  explicit SecondTries(Recorder& recorder);
+
+  // True if the evaluation exceeded a deadline for the first time. It is then recorded, and the caller must
+  // repeat it.
+  bool grant(IndividualId, Examination, const Evaluation&);
+  bool granted(IndividualId id, Examination of) const { return granted_.contains({id, of}); }
+
+ private:
+  Recorder& recorder_;
+  std::set<std::pair<IndividualId, Examination>> granted_;
+};
 
 // Medians in microseconds, by workload.
 using Medians = std::map<std::string, double, std::less<>>;
@@ -84,5 +105,22 @@ class Evaluations {
   IndividualId shown_ = 0;                 // the best at the last show()
   std::optional<SeedRatio> to_seed_ = {};  // of that
 };
+
+// What a measured variant is like, as numbers by name: the axes of map_elites.
+
+// What the compiler reported (Resources, the shares included), and of the plan for one workload:
+// - launches: the number of kernels that run;
+// - passes: the bytes of all buffers that the kernels get, each time that one gets it, over the bytes of the
+//   task's tensors: 1 if one kernel gets each tensor once;
+// - workspace_bytes;
+// where kernels have blocks, also:
+// - block_threads, block_shared_bytes (static and dynamic): the largest of all kernels;
+// - occupancy: the share of the warps that a multiprocessor can hold, in percent, the smallest of all
+//   kernels. Registers and static shared memory are the largest of the binary's kernels.
+// Only the compiler's numbers if there is no plan.
+std::map<std::string, double> descriptors_of(const Resources&, const Variant&, const Task&, const Workload&,
+                                             const Facts&);
+// The names of all that a kernel for this target can have.
+std::vector<std::string> descriptor_names(Target);
 
 }  // namespace cultivar

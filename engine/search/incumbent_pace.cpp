@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/config/sampling.hpp"
+#include "engine/config/workload_choice.hpp"
 #include "engine/store/summary.hpp"
-#include "evaluators/statistics/location.hpp"
+#include "evaluators/statistics/quantiles.hpp"
 
 namespace cultivar {
 

@@ -13,8 +13,8 @@
 
 #include "engine/search/search_callbacks.hpp"
 #include "evaluators/judge/requests.hpp"
-#include "operators/dialogue.hpp"
 #include "operators/llm/chat_service.hpp"
+#include "operators/registry.hpp"
 #include "population/individual.hpp"
 
 namespace cultivar {
@@ -37,49 +37,34 @@ struct Build {
 };
 
 // Work that is compiled and then measured. The request is filled in after compilation.
-template <class AskedFor, class Found>
+template <class AskedFor, class Found, InFlight::Doing what>
 struct Measurement {
+  static constexpr InFlight::Doing doing = what;
+  static constexpr Priority priority = Priority::urgent;
+  static constexpr bool droppable = true;
   Build build = {};
   AskedFor request = {};
   std::optional<Found> result = {};
 };
 
-struct Evaluate : Measurement<EvaluateRequest, Evaluation> {
-  static constexpr InFlight::Doing doing = InFlight::Doing::evaluating;
-  static constexpr bool droppable = true;
+struct Evaluate : Measurement<EvaluateRequest, Evaluation, InFlight::Doing::evaluating> {
   Priority priority = Priority::usual;
   std::string kernel = {};     // hash of machine code and plans, set after compilation
   IndividualId incumbent = 0;  // timed beside it; 0: none
 };
 // A challenger against the incumbent. Not droppable: measured kernels are still compared when the wall budget
 // is exhausted.
-struct Duel : Measurement<GateRequest, GateReport> {
-  static constexpr InFlight::Doing doing = InFlight::Doing::duel;
-  static constexpr Priority priority = Priority::urgent;
+struct Duel : Measurement<GateRequest, GateReport, InFlight::Doing::duel> {
   static constexpr bool droppable = false;
 };
-struct Confirm : Measurement<EvaluateRequest, Evaluation> {
-  static constexpr InFlight::Doing doing = InFlight::Doing::confirmation;
-  static constexpr Priority priority = Priority::urgent;
+struct Confirm : Measurement<EvaluateRequest, Evaluation, InFlight::Doing::confirmation> {
   static constexpr bool droppable = false;
 };
 // Another measurement of the incumbent.
-struct Pace : Measurement<EvaluateRequest, Evaluation> {
-  static constexpr InFlight::Doing doing = InFlight::Doing::evaluating;
-  static constexpr Priority priority = Priority::urgent;
-  static constexpr bool droppable = true;
-};
+struct Pace : Measurement<EvaluateRequest, Evaluation, InFlight::Doing::evaluating> {};
 // A measurement of a kernel that is known to work, which shows whether a fault is the host's. Not recorded.
-struct Canary : Measurement<EvaluateRequest, Evaluation> {
-  static constexpr InFlight::Doing doing = InFlight::Doing::evaluating;
-  static constexpr Priority priority = Priority::urgent;
-  static constexpr bool droppable = true;
-};
-struct TakeProfile : Measurement<ProfileRequest, ProfilePartial> {
-  static constexpr InFlight::Doing doing = InFlight::Doing::profile;
-  static constexpr Priority priority = Priority::urgent;
-  static constexpr bool droppable = true;
-};
+struct Canary : Measurement<EvaluateRequest, Evaluation, InFlight::Doing::evaluating> {};
+struct TakeProfile : Measurement<ProfileRequest, ProfilePartial, InFlight::Doing::profile> {};
 // One call to a model in a question's dialogue.
 struct Ask {
   std::int64_t question = 0;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/config/sampling.hpp"
 #include "engine/config/workload_choice.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "evaluators/profile/bottleneck.hpp"

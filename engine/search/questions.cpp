@@ -7,21 +7,21 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "engine/config/sampling.hpp"
-#include "engine/search/agent_tool_calls.hpp"
+#include "engine/config/workload_choice.hpp"
 #include "engine/search/proposals.hpp"
+#include "engine/search/search_bench.hpp"
 #include "engine/store/record_view.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/similar_idea.hpp"
 #include "engine/store/tool_results.hpp"
 #include "evaluators/system/json_text.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "operators/agent/agent_dialogue.hpp"
-#include "operators/llm/empty_answer.hpp"
-#include "operators/prompts/one_line.hpp"
+#include "operators/llm/chat_errors.hpp"
 #include "operators/prompts/opening.hpp"
 #include "operators/registry.hpp"
 #include "operators/reply.hpp"
-#include "population/lineage.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/search/availability.hpp"
+#include "engine/search/model_dialogues.hpp"
 #include "engine/search/pipeline.hpp"
 #include "engine/store/askings.hpp"
 #include "engine/store/run_folder.hpp"

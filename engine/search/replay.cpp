@@ -7,8 +7,7 @@
 #include "engine/history/rebuild.hpp"
 #include "engine/search/search.hpp"
 #include "engine/store/recorded_run.hpp"
-#include "engine/store/snapshot.hpp"
-#include "engine/store/trouble.hpp"
+#include "engine/store/schema.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/verdict/evaluation.hpp"
 

@@ -8,7 +8,9 @@
 
 #include "engine/search/pipeline.hpp"
 #include "operators/agent/bench.hpp"
-#include "operators/prompts/prompt_kit.hpp"
+#include "operators/agent/toolbox.hpp"
+#include "operators/asking_operator.hpp"
+#include "operators/prompts/prompt.hpp"
 
 namespace cultivar {
 
@@ -71,6 +73,21 @@ class SearchBench : public Bench {
   double device_s_ = 0.0;  // guarded by mutex_, like all members below
   bool interrupted_ = false;
   std::optional<SubmittedKernel> handed_over_;
+};
+
+// Runs the tool calls of one dialogue of the operator `agent` and returns each result in its recorded form.
+// Not thread-safe: one call at a time.
+class AgentToolCalls {
+ public:
+  AgentToolCalls(SearchBench::Where, Pipeline&, const ToolBudget&);
+  // nullopt: interrupted because the search is stopping; the call has no result and must be run again.
+  std::optional<ToolOutcome> run(const ToolDue&, const std::stop_token&);
+  // For a resumed dialogue: restores the result of a call of an earlier session. Call before the first run().
+  void remember(const ToolOutcome&);
+
+ private:
+  SearchBench bench_;
+  Toolbox toolbox_;
 };
 
 }  // namespace cultivar

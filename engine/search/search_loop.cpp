@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "engine/config/duration.hpp"
-#include "engine/search/spent_budget.hpp"
 #include "engine/store/interventions.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/system/foreign_json.hpp"

@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "engine/search/checkpoints.hpp"
 #include "engine/search/comparisons.hpp"
 #include "engine/search/evaluations.hpp"
 #include "engine/search/precedence.hpp"
 #include "engine/search/profiles.hpp"
 #include "engine/search/proposals.hpp"
 #include "engine/search/questions.hpp"
+#include "engine/search/recorder.hpp"
 #include "engine/search/search.hpp"
-#include "engine/store/snapshot.hpp"
+#include "engine/store/recorded_run.hpp"
 
 namespace cultivar {
 

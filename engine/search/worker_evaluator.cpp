@@ -14,7 +14,7 @@
 #include "engine/store/summary.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/system/clock.hpp"
-#include "evaluators/system/shell_words.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/services.hpp"
 

@@ -11,7 +11,7 @@
 #include "engine/breeding/breeding.hpp"
 #include "engine/store/exchanges.hpp"
 #include "engine/store/record.hpp"
-#include "operators/dialogue.hpp"
+#include "operators/registry.hpp"
 
 namespace cultivar {
 

@@ -10,14 +10,11 @@
 #include <sqlite3.h>
 #include <unistd.h>
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <optional>
 
 #include "engine/store/schema.hpp"
-#include "engine/store/trouble.hpp"
 #include "engine/store/witness.hpp"
 #include "evaluators/system/files.hpp"
 

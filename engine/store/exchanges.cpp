@@ -7,7 +7,6 @@
 
 #include "engine/store/rows.hpp"
 #include "engine/store/schema.hpp"
-#include "engine/store/trouble.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"

@@ -9,7 +9,7 @@
 
 #include "engine/store/record_writer.hpp"
 #include "engine/store/run_folder.hpp"
-#include "operators/llm/exchange_log.hpp"
+#include "operators/llm/chat_service.hpp"
 #include "operators/llm/replay.hpp"
 
 namespace cultivar {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/store/record.hpp"
-#include "operators/supervisor/intervention.hpp"
+#include "operators/supervisor/supervisor.hpp"
 
 namespace cultivar {
 

@@ -3,9 +3,7 @@
 
 #include <SQLiteCpp/Database.h>
 
-#include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
-#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 
@@ -13,8 +11,7 @@ namespace {
 
 constexpr const char* kLine =
     "SELECT id, coalesce(json_extract(parents, '$[0]'), 0), duplicate_of, source, op, model, island, usd, "
-    "tokens, "
-    "proposed_at, judged_at, state, expelled, stage, reason, fitness FROM individuals ";
+    "tokens, proposed_at, judged_at, state, expelled, stage, reason, fitness FROM individuals ";
 
 KernelLine line_of(SQLite::Statement& row) {
   KernelLine line;

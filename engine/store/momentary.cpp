@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/json_text.hpp"
@@ -48,8 +47,7 @@ std::int64_t comparisons_since_judgement(const Record& record) {
   return record.database()
       .execAndGet(
           "SELECT count(*) FROM decisions WHERE kind IN ('duel', 'confirm') AND seq > coalesce((SELECT seq "
-          "FROM "
-          "decisions WHERE kind = 'judge' ORDER BY seq DESC LIMIT 1), 0)")
+          "FROM decisions WHERE kind = 'judge' ORDER BY seq DESC LIMIT 1), 0)")
       .getInt64();
 }
 

@@ -8,8 +8,7 @@
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/record_writer.hpp"
 #include "engine/store/rows.hpp"
-#include "engine/store/samples.hpp"
-#include "engine/store/trouble.hpp"
+#include "engine/store/schema.hpp"
 
 namespace cultivar {
 
@@ -38,14 +37,10 @@ std::uintmax_t bytes_of(const RunFolder& folder) {
 void choose_kept(SQLite::Database& db) {
   db.exec("CREATE TEMP TABLE kept (id INTEGER PRIMARY KEY)");
   db.exec(fmt::format(
-      "INSERT INTO temp.kept "
-      "WITH RECURSIVE line (id) AS ("
-      "  SELECT individual FROM decisions WHERE kind = 'promote' UNION SELECT id FROM individuals WHERE op = "
-      "'seed' "
-      "  UNION SELECT parent.value FROM line JOIN individuals i ON i.id = line.id, json_each(i.parents) "
-      "parent) "
-      "SELECT id FROM line "
-      "UNION SELECT id FROM (SELECT id FROM individuals WHERE state = 1 ORDER BY fitness DESC LIMIT {})",
+      "INSERT INTO temp.kept WITH RECURSIVE line (id) AS (  SELECT individual FROM decisions WHERE kind = "
+      "'promote' UNION SELECT id FROM individuals WHERE op = 'seed'   UNION SELECT parent.value FROM line "
+      "JOIN individuals i ON i.id = line.id, json_each(i.parents) parent) SELECT id FROM line UNION SELECT "
+      "id FROM (SELECT id FROM individuals WHERE state = 1 ORDER BY fitness DESC LIMIT {})",
       kFittestKept));
 }
 
@@ -86,8 +81,7 @@ std::int64_t remove_samples(SQLite::Database& db) {
 std::int64_t remove_times(SQLite::Database& db, IndividualId best) {
   return query(db,
                "UPDATE duels SET report = json_remove(report, '$.times') WHERE json_type(report, '$.times') "
-               "IS NOT "
-               "NULL AND NOT (verdict = 'undecided' AND incumbent = ?)",
+               "IS NOT NULL AND NOT (verdict = 'undecided' AND incumbent = ?)",
                best)
       .exec();
 }

@@ -6,19 +6,13 @@
 #include <sqlite3.h>
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 
-#include "engine/store/duel_body.hpp"
-#include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
 #include "engine/store/run_folder.hpp"
-#include "engine/store/samples.hpp"
 #include "engine/store/schema.hpp"
 #include "engine/store/standings.hpp"
-#include "engine/store/trouble.hpp"
 #include "engine/store/witness.hpp"
 #include "evaluators/variant/configuration_json.hpp"
-#include "population/lineage.hpp"
 
 namespace cultivar {
 
@@ -28,9 +22,8 @@ namespace {
 
 constexpr const char* kIndividual =
     "SELECT i.id, variant_id, source_id, configuration, parents, op, model, usd, tokens, island, note, "
-    "proposed_at, state, "
-    "expelled, stage, reason, machine_code, duplicate_of, fitness, workload_values, judged_at "
-    "FROM individuals i JOIN sources s ON s.number = i.source ";
+    "proposed_at, state, expelled, stage, reason, machine_code, duplicate_of, fitness, workload_values, "
+    "judged_at FROM individuals i JOIN sources s ON s.number = i.source ";
 
 IndividualRow row_of(SQLite::Statement& q) {
   IndividualRow row;
@@ -354,8 +347,7 @@ void Record::each_decision(const std::function<void(const DecisionRow&)>& visit,
               d.seq, folder_.string(), kind, CULTIVAR_VERSION, written_by(),
               written_by() == "cultivar " CULTIVAR_VERSION
                   ? "it is damaged, or from a newer build of that version. In the first case, move run.db "
-                    "and "
-                    "run.db-wal aside and copy the newest file of checkpoints/ to run.db"
+                    "and run.db-wal aside and copy the newest file of checkpoints/ to run.db"
                   : "use that version"));
         d.kind = *decision;
         read_columns(row, 2, d.individual, d.stream, d.body, d.elapsed_s);

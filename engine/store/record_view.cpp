@@ -10,8 +10,7 @@
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/tool_results.hpp"
 #include "evaluators/system/lines.hpp"
-#include "operators/dialogue.hpp"
-#include "operators/prompts/one_line.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "operators/registry.hpp"
 
 namespace cultivar {

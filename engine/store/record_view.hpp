@@ -5,8 +5,8 @@
 #include "engine/breeding/breeding.hpp"
 #include "engine/store/record.hpp"
 #include "operators/llm/chat.hpp"
+#include "operators/prompts/prompt.hpp"
 #include "operators/prompts/prompt_context.hpp"
-#include "operators/prompts/prompt_kit.hpp"
 
 namespace cultivar {
 

@@ -7,13 +7,11 @@
 #include <cmath>
 
 #include "engine/store/checkpoint.hpp"
-#include "engine/store/duel_body.hpp"
+#include "engine/store/decision_kind.hpp"
 #include "engine/store/interventions.hpp"
 #include "engine/store/rows.hpp"
-#include "engine/store/samples.hpp"
 #include "engine/store/schema.hpp"
 #include "engine/store/tool_results.hpp"
-#include "engine/store/trouble.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/variant/configuration_json.hpp"
@@ -230,8 +228,7 @@ void Step::propose(const Individual& individual, const std::string& source, cons
   const Descent& descent = individual.descent;
   run("INSERT INTO individuals (id, variant_id, source, configuration, parents, op, model, usd, tokens, "
       "island, note, proposed_at) VALUES (?, ?, (SELECT number FROM sources WHERE source_id = ?), ?, ?, ?, "
-      "?, "
-      "?, ?, ?, ?, ?)",
+      "?, ?, ?, ?, ?, ?)",
       individual.id, individual.variant_id, individual.source_id, json_text(individual.configuration),
       json_text(descent.parents), origin_name(descent), descent.model, descent.usd, descent.tokens,
       descent.island, descent.note, unix_now());
@@ -285,8 +282,7 @@ void Step::judge(const Individual& individual, const Evaluation& result,
   evaluation(individual.id, "search", result);
   const std::string stage(name_of(result.stage));
   run("UPDATE individuals SET state = ?, stage = ?, reason = ?, machine_code = ?, duplicate_of = ?, fitness "
-      "= "
-      "?, workload_values = ?, judged_at = ? WHERE id = ?",
+      "= ?, workload_values = ?, judged_at = ? WHERE id = ?",
       result.measured() ? 1 : 2, stage, result.reason, individual.machine_code, individual.duplicate_of,
       individual.fitness, json_text(individual.workload_values), unix_now(), individual.id);
   count("evaluations");

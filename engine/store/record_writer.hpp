@@ -8,10 +8,9 @@
 #include <memory>
 #include <string>
 
-#include "engine/store/gate_change.hpp"
+#include "engine/store/decision_kind.hpp"
 #include "engine/store/record.hpp"
 #include "engine/store/run_folder.hpp"
-#include "engine/store/run_lock.hpp"
 #include "engine/store/witness.hpp"
 #include "evaluators/profile/profile.hpp"
 #include "evaluators/system/error.hpp"

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/store/recorded_run.hpp"
 
-#include <cmath>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "evaluators/judge/rate.hpp"
-#include "evaluators/timing/roofline.hpp"
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "engine/config/asking_settings.hpp"
+#include "evaluators/references/task_files.hpp"
+#include "evaluators/system/files.hpp"
 
 namespace cultivar {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
 
 Facts facts_in(const nlohmann::json& environment) {
   Facts facts;
@@ -100,6 +108,85 @@ Config absolute_in(const RunFolder& folder, Config config) {
 Config recorded_config(const std::string& yaml, const RunFolder& folder,
                        const std::vector<std::string>& overrides, const Installation& installation) {
   return parse_config(yaml, folder.database().string(), folder.path(), overrides, installation);
+}
+
+namespace {
+
+// Two sources with the same name from different folders get different names.
+std::string free_name(const json& files, const std::string& folder, const fs::path& file) {
+  std::string name = folder + "/" + file.filename().string();
+  for (int i = 2; files.contains(name); ++i)
+    name = folder + "/" + file.stem().string() + "-" + std::to_string(i) + file.extension().string();
+  return name;
+}
+
+}  // namespace
+
+Expected<Config> take_snapshot(const Config& config, const LoadedSources& loaded, const RunFolder& folder,
+                               json& files) {
+  constexpr std::size_t kLargest = 1 << 20;  // a task is text; larger data files are not copied
+  files = json::object();
+  const auto read = [&](const std::string& name) -> std::optional<std::string> {
+    std::error_code none;
+    const fs::path file = config.task_folder / name;
+    if (!fs::is_regular_file(file, none)) return std::nullopt;
+    auto text = read_file(file, kLargest);
+    return text ? std::optional(std::move(*text)) : std::nullopt;
+  };
+  // Nothing else that lies there: a configuration beside task.yaml may hold addresses that are nobody's
+  // business.
+  std::set<std::string> names = files_of_reference(config.task->reference.filename(), read);
+  names.merge(files_of_pytorch(read));
+  names.insert("task.yaml");
+  names.insert(kModelNew);
+  for (const std::string& name : names)
+    if (const auto text = read(name)) files[name] = *text;
+  if (!files.contains("task.yaml"))
+    return failure("read task", fmt::format("{} cannot be read, or is larger than 1 MiB",
+                                            (config.task_folder / "task.yaml").string()));
+
+  Config relative = config;
+  const std::string& task_name = config.task->name;
+  const fs::path task = fs::path("task") / task_name;
+  relative.task_folder = task;
+  const auto copy = [&](const char* below, std::vector<fs::path>& paths, const auto& variants) {
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      const std::string name = free_name(files, below, paths[i]);
+      files[name] = variants.at(i)->source;  // including its headers, as one text
+      paths[i] = task / name;
+    }
+  };
+  copy("seeds", relative.seeds, loaded.seeds);
+  copy("contenders", relative.contenders, loaded.contenders);
+  if (!config.models.empty()) {  // the prompts and notes as they are now, so that later changes to them do
+                                 // not affect this run
+    const PromptKit kit = prompt_kit(config.asking);
+    for (const auto& [name, text] : kit.texts()) files["prompts/" + name] = text;
+    relative.asking.templates = task / "prompts";
+    relative.asking.knowledge.clear();
+    for (const fs::path& notes : config.asking.knowledge) {
+      std::error_code ec;
+      for (const auto& entry : fs::directory_iterator(notes, ec))
+        if (entry.path().extension() == ".md" && entry.path().filename() != "README.md")
+          files["knowledge/" + entry.path().filename().string()] = read_file(entry.path()).value_or("");
+      relative.asking.knowledge = {task / "knowledge"};
+    }
+  }
+  auto written = restore_snapshot(files, task_name, folder);
+  if (!written) return tl::make_unexpected(written.error());
+  return relative;
+}
+
+Expected<void> restore_snapshot(const json& files, const std::string& task_name, const RunFolder& folder) {
+  for (const auto& [name, text] : files.items()) {
+    const fs::path file = folder.tasks() / task_name / name;
+    std::error_code ec;
+    fs::create_directories(file.parent_path(), ec);
+    if (ec) return failure("write task", file.parent_path().string() + ": " + ec.message());
+    if (fs::exists(file, ec) && read_file(file).value_or("") == text.get<std::string>()) continue;
+    if (auto written = write_atomically(file, text.get<std::string>()); !written) return written;
+  }
+  return {};
 }
 
 }  // namespace cultivar

@@ -7,11 +7,15 @@
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/VariadicBind.h>
 #include <nlohmann/json.hpp>
+
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
+#include "engine/store/record.hpp"
 #include "evaluators/system/foreign_json.hpp"
+#include "evaluators/verdict/evaluation.hpp"
 
 namespace cultivar {
 
@@ -76,5 +80,32 @@ T first_of(SQLite::Database& database, const std::string& sql, const Values&... 
 inline std::string meta(SQLite::Database& db, const char* key) {
   return first_of<std::string>(db, "SELECT value FROM meta WHERE key = ?", key);
 }
+
+// Checks of what a record says where it is read: its file may have been changed by another program. Each
+// throws InconsistentRecord.
+class InconsistentRecord : public std::runtime_error {
+ public:
+  using runtime_error::runtime_error;
+};
+
+// A finite number; `what` names it.
+double number_in(const std::string& text, std::string_view what);
+// The individual, if it is one of `count`.
+IndividualId existing(IndividualId, std::int64_t count);
+// The task's name and its files' names lead to no other folder.
+void require_inside(const RunFacts&);
+// A state that a search can write.
+void require_plausible(IndividualId, IndividualState);
+// The state, and a finite fitness; names of a bounded length.
+void require_plausible(const IndividualRow&);
+void require_plausible(const DecisionRow&);
+
+// Raw samples as bytes: exact, and 8 bytes each when only the time is known.
+
+// Little-endian. For each workload in order: u32 count, u8 columns (1: seconds only, 2: all), then column by
+// column.
+std::string pack_samples(const Evaluation&);
+// Restores the samples; false when the bytes do not fit the workloads.
+bool unpack_samples(const std::string& bytes, Evaluation&);
 
 }  // namespace cultivar

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
@@ -80,5 +83,23 @@ inline std::vector<std::filesystem::path> RunFolder::submitted(std::size_t most)
   for (auto name = names.begin(); name != kept; ++name) files.push_back(submissions() / *name);
   return files;
 }
+
+// Ensures that one process writes a run. The kernel releases the lock when the process ends, so there are no
+// stale locks.
+class RunLock {
+ public:
+  // When it is held, the Error names the process.
+  static Expected<RunLock> take(const RunFolder&);
+  // The process that holds the lock now, or nullopt. Does not take the lock.
+  static std::optional<int> holder(const RunFolder&);
+
+  RunLock(RunLock&&) noexcept;
+  RunLock& operator=(RunLock&&) noexcept;
+  ~RunLock();
+
+ private:
+  explicit RunLock(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_ = -1;
+};
 
 }  // namespace cultivar

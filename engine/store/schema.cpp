@@ -4,8 +4,12 @@
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/Transaction.h>
+#include <fmt/format.h>
+
+#include <sqlite3.h>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "evaluators/system/plain_text.hpp"
 
@@ -38,7 +42,7 @@ CREATE INDEX individuals_by_variant ON individuals(variant_id);
 CREATE INDEX individuals_by_fitness ON individuals(fitness) WHERE state = 1;
 CREATE INDEX individuals_in_flight ON individuals(id) WHERE state = 0;
 
--- kind: 'search' or 'confirm': body is the evaluation as JSON without its samples; they are in column samples (samples.hpp).
+-- kind: 'search' or 'confirm': body is the evaluation as JSON without its samples; they are in column samples (rows.hpp).
 -- kind 'late': exceeded a deadline, and was then evaluated again.
 -- kind 'profile': body is the profile as JSON, samples are empty; all profiles of an individual are kept.
 CREATE TABLE evaluations (
@@ -160,6 +164,47 @@ const std::vector<GrowingTable>& growing_tables() {
       {"sources", "number"}, {"individuals", "id"}, {"evaluations", "number"}, {"duels", "number"},
       {"decisions", "seq"},  {"events", "number"},  {"requests", "number"},    {"tool_results", "number"}};
   return tables;
+}
+
+Error trouble(const SQLite::Exception& e, std::string doing, const std::filesystem::path& file) {
+  std::string remedy;
+  switch (e.getErrorCode()) {
+    case SQLITE_FULL:
+      remedy = ": the disk is full; all recorded steps are safe. Free disk space, then resume";
+      break;
+    case SQLITE_IOERR:
+      remedy =
+          ": the file system failed (disk full, quota or a lost mount?); all recorded steps are safe. Then "
+          "resume";
+      break;
+    case SQLITE_READONLY:
+    case SQLITE_CANTOPEN:
+      remedy = ": the folder or the file is not writable; check its owner and permissions";
+      break;
+    case SQLITE_BUSY:
+      remedy = ": another process has locked the database";
+      break;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      remedy = ": the database is damaged; " + remedy_of_damage(file.parent_path());
+      break;
+    default:
+      break;
+  }
+  return {.doing = std::move(doing), .message = fmt::format("{}: {}{}", file.string(), e.what(), remedy)};
+}
+
+std::string remedy_of_damage(const std::filesystem::path& run_folder) {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(run_folder / "checkpoints", none))
+    if (entry.path().extension() == ".db")
+      return fmt::format("`cultivar resume {}` restores the newest good checkpoint", run_folder.string());
+  return "there is no checkpoint beside it. A copy of the folder helps, or what sqlite3's command .recover "
+         "saves of run.db";
+}
+
+bool means_damage(const SQLite::Exception& e) {
+  return e.getErrorCode() == SQLITE_CORRUPT || e.getErrorCode() == SQLITE_NOTADB;
 }
 
 }  // namespace cultivar

@@ -2,9 +2,13 @@
 // The tables of run.db, documented in schema.cpp. record_writer.cpp writes them, record.cpp reads them.
 #pragma once
 
+#include <SQLiteCpp/Exception.h>
+
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "evaluators/system/error.hpp"
 #include "evaluators/verdict/evaluation.hpp"
 
 namespace SQLite {
@@ -35,5 +39,10 @@ struct GrowingTable {
   std::string name, key;
 };
 const std::vector<GrowingTable>& growing_tables();
+
+// Converts errors of SQLite and the file system to messages with a remedy.
+Error trouble(const SQLite::Exception&, std::string doing, const std::filesystem::path& file);
+std::string remedy_of_damage(const std::filesystem::path& run_folder);  // what helps, if anything is there
+bool means_damage(const SQLite::Exception&);  // the file is not a database, or is damaged
 
 }  // namespace cultivar

@@ -11,11 +11,11 @@
 
 #include "engine/store/record_kernels.hpp"
 #include "engine/store/record_view.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "operators/edits/similarity.hpp"
-#include "operators/prompts/one_line.hpp"
 #include "operators/prompts/prompt_writer.hpp"
 #include "operators/registry.hpp"
-#include "population/lineage.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 

@@ -10,7 +10,7 @@
 #include "engine/breeding/breeding.hpp"
 #include "engine/store/record.hpp"
 #include "operators/agent/tool_outcome.hpp"
-#include "operators/prompts/prompt_kit.hpp"
+#include "operators/prompts/prompt.hpp"
 
 namespace cultivar {
 

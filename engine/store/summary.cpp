@@ -2,6 +2,7 @@
 #include "engine/store/summary.hpp"
 
 #include <SQLiteCpp/Database.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,20 +10,56 @@
 
 #include "engine/store/evaluation_rate.hpp"
 #include "engine/store/exchanges.hpp"
-#include "engine/store/heartbeat.hpp"
 #include "engine/store/kernel_lines.hpp"
 #include "engine/store/momentary.hpp"
-#include "engine/store/plausible.hpp"
 #include "engine/store/rows.hpp"
 #include "engine/store/run_folder.hpp"
 #include "engine/store/schema.hpp"
 #include "engine/store/standings.hpp"
 #include "engine/store/tool_results.hpp"
+#include "engine/store/witness.hpp"
+#include "evaluators/system/clock.hpp"
 #include "evaluators/system/json_fields.hpp"
 
 namespace cultivar {
 
 using nlohmann::json;
+
+namespace {
+
+bool is_full(const RunFolder& folder) {
+  constexpr std::uintmax_t kLittle = 256 << 10;  // a step needs less
+  std::error_code failed;
+  const auto space = std::filesystem::space(folder.path(), failed);
+  return !failed && space.available < kLittle;
+}
+
+// For a record that says that its search runs or waits: sets the process and the age of the heartbeat, which
+// is in seconds since 1970 (empty: from a version that recorded none), and the state to frozen or stopped if
+// it is not running.
+void set_liveness(Summary& s, const RunFolder& folder, const std::string& heartbeat) {
+  s.process = RunLock::holder(folder);
+  if (!s.process) {
+    const auto end = witnessed_end(folder);
+    s.state = end ? "failed" : "stopped";
+    s.stop_reason = end ? *end
+                    : is_full(folder)
+                        ? "its process ended without writing why, and its file system is full now: "
+                          "free disk space, then resume it with `cultivar resume`"
+                        : "its process was killed; resume it with `cultivar resume`";
+    return;
+  }
+  if (heartbeat.empty()) return;
+  s.heartbeat_age_s = std::max(0.0, unix_now() - number_in(heartbeat, "heartbeat"));
+  if (*s.heartbeat_age_s <= Summary::kFrozenAfter) return;
+  s.state = "frozen";
+  s.stop_reason = fmt::format(
+      "process {0} has recorded nothing for {1:.0f} s: it is suspended (`kill -CONT {0}` lets it go on), or "
+      "the disk does not respond",
+      *s.process, *s.heartbeat_age_s);
+}
+
+}  // namespace
 
 std::optional<SeedRatio> ratio_to_seed(const Record& record, IndividualId id) {
   const auto seed = record.first_seed();

@@ -65,8 +65,7 @@ std::string lost_steps(SQLite::Database& db, const RunFolder& folder) {
   if (missing.empty()) return {};
   return fmt::format(
       "run.db lacks recorded steps ({}): its log run.db-wal was deleted, cut or damaged, or an older run.db "
-      "was "
-      "put in its place. `cultivar resume` restores the newest of its checkpoints, and says what is lost",
+      "was put in its place. `cultivar resume` restores the newest of its checkpoints, and says what is lost",
       missing);
 }
 

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "engine/config/duration.hpp"
-#include "engine/export/markdown.hpp"
+#include "engine/export/tables.hpp"
 #include "engine/store/run_folder.hpp"
 #include "engine/store/summary.hpp"
 #include "engine/views/evaluation_view.hpp"
@@ -125,9 +125,8 @@ std::string ranking_section(const std::vector<RankedTask>& tasks) {
   for (std::size_t i = 1; i < cells.size(); ++i) table.row(cells[i]);
   return "\n## What the model gains\n\n" + table.text() +
          "\nMilliseconds of one pass of the model, of all calls of a region together. `could be gained` goes "
-         "down "
-         "to what the machine needs at least. The search goes on where the later half of the time gained "
-         "most.\n";
+         "down to what the machine needs at least. The search goes on where the later half of the time "
+         "gained most.\n";
 }
 
 nlohmann::json ranking_facts(const std::vector<RankedTask>& tasks) {

@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "engine/export/tables.hpp"
 #include "engine/store/recorded_run.hpp"
+#include "engine/store/schema.hpp"
 #include "engine/store/standings.hpp"
 #include "engine/store/summary.hpp"
-#include "engine/store/trouble.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/timing/roofline.hpp"
 

@@ -9,7 +9,6 @@
 #include <map>
 #include <numeric>
 #include <stdexcept>
-#include <utility>
 
 #include "evaluators/system/secret.hpp"
 #include "evaluators/task/mixture.hpp"

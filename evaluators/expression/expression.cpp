@@ -6,7 +6,6 @@
 #include <muParser.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <deque>

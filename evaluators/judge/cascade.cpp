@@ -4,20 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "evaluators/judge/check_build_runs.hpp"
 #include "evaluators/judge/claims.hpp"
 #include "evaluators/judge/contender_side.hpp"
-#include "evaluators/judge/coverage_draws.hpp"
 #include "evaluators/judge/drawn_checks.hpp"
 #include "evaluators/judge/exactness.hpp"
 #include "evaluators/judge/large_check.hpp"
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/judge/stages.hpp"
-#include "evaluators/statistics/location.hpp"
+#include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/process.hpp"

@@ -9,7 +9,6 @@
 
 #include "evaluators/check/oracle.hpp"
 #include "evaluators/contenders/contender_file.hpp"
-#include "evaluators/judge/activity.hpp"
 #include "evaluators/judge/requests.hpp"
 #include "evaluators/judge/sampler.hpp"
 

@@ -2,8 +2,10 @@
 // Runs of check builds beside checks: a run that was right is repeated, with the same inputs, by the check
 // build of the same source. It tells which blocks such a run executes, and finds what no output of the
 // ordinary build need show: indices outside arrays, and locals that are read before they are written.
+// And what is drawn while some blocks have not run.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,12 +13,15 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "evaluators/check/compare.hpp"
 #include "evaluators/coverage/coverage.hpp"
 #include "evaluators/devices/device.hpp"
+#include "evaluators/judge/cascade.hpp"
 #include "evaluators/judge/requests.hpp"
+#include "evaluators/judge/stages.hpp"
 
 namespace cultivar {
 
@@ -69,5 +74,20 @@ inline constexpr double kLooser = 16.0;
 inline constexpr double kCheckBuildSeconds = 60.0, kEveryRunSeconds = 8.0, kSmallFlops = 3e7;
 inline constexpr int kFewestCheckBuildRuns = 12;  // of one specialisation
 inline constexpr int kMostRunsOfShape = 3;        // which runs differ from then on is rarely what is new
+
+// Further checks, drawn because some blocks of the kernel have not run under a check.
+
+// The whole numbers that the source has in and shortly before these blocks, nearest first: what a block that
+// never ran waits for is mostly a comparison with one of them. Comments and numbers below 2 do not count.
+std::vector<std::int64_t> numbers_near(std::string_view source, const std::vector<CodeBlock>&);
+
+// Draws until every block has run or kMostDrawnForBlocks checks were made: every stress case on a small and
+// on a larger shape of the specialisation; each dimension and amount at, below and above each number near the
+// blocks; and shapes and values at random. nullopt: what was drawn passed.
+std::optional<Evaluation> check_unreached_blocks(Checker&, CheckBuildRuns&, const CascadeSite&,
+                                                 const EvaluateRequest&, std::uint64_t seed);
+
+inline constexpr int kMostDrawnForBlocks = 160;
+inline constexpr double kDrawnForBlocksSeconds = 45.0;
 
 }  // namespace cultivar

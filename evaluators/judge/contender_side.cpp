@@ -8,11 +8,15 @@
 #include <mutex>
 #include <thread>
 
+#include "evaluators/judge/requests.hpp"
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/clock.hpp"
+#include "evaluators/system/files.hpp"
+#include "evaluators/system/hash.hpp"
 
 namespace cultivar {
+
 namespace {
 
 // Calls a function every few seconds, from a thread of its own.
@@ -123,6 +127,25 @@ std::optional<Evaluation> check_contender(const CascadeSite& site, Stage stage, 
       {.run_deadline_s = site.run_deadline_s, .oracle_flops = kContenderFlops, .stock = site.stock});
   checker.open_with([&] { return open_side(site, stage, compiled, workload); });
   return checker.check(stage, compiled, workload, seed);
+}
+
+Compiled library_contender(const std::string& name, const ContenderFile& file, Target target) {
+  const std::filesystem::path& library = file.library;
+  auto bytes = read_file(library);
+  if (!bytes) throw InputError(fmt::format("the contender {} ({}) cannot be read", name, library.string()));
+  *bytes += file.program;
+  if (file.program.ends_with(".py")) {
+    const auto program = read_file(file.program);
+    if (!program) throw InputError(fmt::format("the contender {} ({}) cannot be read", name, file.program));
+    *bytes += *program;
+  }
+  Compiled contender;
+  contender.library = library;
+  contender.program = file.program;
+  contender.variant.manifest.name = name;
+  contender.variant.manifest.target = target;
+  contender.variant.id = sha256_hex(*bytes);
+  return contender;
 }
 
 }  // namespace cultivar

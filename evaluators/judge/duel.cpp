@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 
 #include "evaluators/judge/contender_side.hpp"
-#include "evaluators/judge/outlook.hpp"
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/clock.hpp"
@@ -16,6 +16,7 @@
 #include "evaluators/system/secret.hpp"
 
 namespace cultivar {
+
 namespace {
 
 // The pilot runs of each side on each workload: two, the first of which is cold and not counted; up to five
@@ -254,6 +255,30 @@ GateReport run_duel(const CascadeSite& site, const GateRequest& request) {
   }
   report.seconds = seconds_since(start);
   return report;
+}
+
+double needed_seconds(const Decision& decision, const GateOptions& options, double effect) {
+  constexpr double kWithoutBounds = 4.0;
+  const double gain = std::log1p(effect);
+  double factor = std::pow((decision.log_ratio - decision.lower) / (gain - std::log1p(options.min_gain)), 2);
+  for (const WorkloadRatio& w : decision.workloads)
+    factor = std::max(factor,
+                      std::pow((w.log_ratio - w.lower) / (gain - std::log1p(-options.max_workload_loss)), 2));
+  return decision.device_seconds * (std::isfinite(factor) ? factor : kWithoutBounds);
+}
+
+bool worth_another_part(const Decision& ended, const GateOptions& options) {
+  return ended.verdict == Verdict::undecided && std::isfinite(ended.lower) &&
+         ended.log_ratio > std::log1p(options.min_gain) &&
+         needed_seconds(ended, options, std::expm1(ended.log_ratio)) <=
+             kMostDuelParts * options.max_device_seconds;
+}
+
+void DuelOutlook::see(const Decision& so_far) {
+  if (!std::isfinite(so_far.lower) || options_.min_gain > 0.5 * kToldEffect) return;
+  needed_s_ = needed_seconds(so_far, options_, kToldEffect);
+  const double seen = std::expm1(std::max(std::fabs(so_far.log_ratio), std::log1p(kToldEffect)));
+  hopeless_ = needed_seconds(so_far, options_, seen) > kMostDuelParts * options_.max_device_seconds;
 }
 
 }  // namespace cultivar

@@ -245,8 +245,7 @@ LargeCheck check_large(const CascadeSite& site, const Compiled& compiled, std::u
   if (result.wrong && traps)
     result.wrong->diagnostics +=
         "(In the build that was run an overflow of signed integers is an illegal instruction. Plans are "
-        "those of "
-        "a machine with many cores.)\n";
+        "those of a machine with many cores.)\n";
   if (result.wrong || result.elements > 0 || (!traps && largest == nullptr)) return result;
   // It was too slow, or no such shape is claimed. What only the ordinary build on this machine showed is not
   // promised.

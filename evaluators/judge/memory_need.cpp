@@ -6,8 +6,6 @@
 
 #include <algorithm>
 
-#include "evaluators/system/resource_limits.hpp"
-
 namespace cultivar {
 
 MemoryNeed memory_need(const Task& task, const Workload& workload, Target target) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -138,5 +139,13 @@ struct ProfilePartial {
   std::optional<Evaluation> rejection;  // set if the variant failed; the profile is then meaningless
   bool again = false;                   // true if another attempt may succeed
 };
+
+// What a worker is about to do, reported to the engine beforehand.
+struct Activity {
+  std::optional<Stage> stage = {};  // nullopt: the worker is starting
+  std::string contender = {};       // the contender whose library it calls; empty if none
+  std::string text = {};            // for people only
+};
+using Announce = std::function<void(const Activity&)>;
 
 }  // namespace cultivar

@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
-#include <set>
 #include <stdexcept>
 #include <thread>
 
-#include "evaluators/judge/rate.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/process.hpp"

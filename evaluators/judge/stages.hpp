@@ -12,7 +12,6 @@
 #include "evaluators/check/compare.hpp"
 #include "evaluators/check/oracle.hpp"
 #include "evaluators/devices/device.hpp"
-#include "evaluators/judge/activity.hpp"
 #include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/extents.hpp"
 #include "evaluators/judge/requests.hpp"

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cctype>
-#include <vector>
 
 namespace cultivar {
 namespace {

@@ -18,4 +18,17 @@ struct Quartiles {
 };
 Quartiles quartiles(std::span<const double> values);
 
+// Robust estimates of location and scale: a few outliers have little influence. Pure functions; all of them
+// throw std::invalid_argument for an empty sample.
+
+// exp(mean(log(v))). Every value must be positive.
+double geometric_mean(std::span<const double> values);
+
+// 1.4826 x the median absolute deviation from the median: the standard deviation if the bulk is normal.
+double robust_deviation(std::span<const double> values);
+
+// Huber's M-estimate (k = 1.345, scale from robust_deviation): the mean of the bulk, 95 % efficient for
+// normal samples. An outlier has no more influence than a value at 1.345 deviations.
+double robust_location(std::span<const double> values);
+
 }  // namespace cultivar

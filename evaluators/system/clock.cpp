@@ -2,14 +2,12 @@
 #include "evaluators/system/clock.hpp"
 
 #include <pthread.h>
-
 #include <csignal>
 #include <ctime>
 #include <thread>
 
-#include "evaluators/system/stops.hpp"
-
 namespace cultivar {
+
 namespace {
 
 using Steady = std::chrono::steady_clock;

@@ -28,4 +28,9 @@ Expected<void> put_in_place(const std::filesystem::path& temporary, const std::f
 // failure the file may be incomplete. False: it was there.
 Expected<bool> write_if_missing(const std::filesystem::path& file, std::string_view bytes);
 
+// One write of the line with its line end, so that lines of several writers stay whole. Makes the file if it
+// is missing. Fails, with the file's name, if it is not a regular file (a link, a pipe, a folder) or would
+// become larger than `most` bytes.
+Expected<void> append_line(const std::filesystem::path&, std::string_view line, std::size_t most);
+
 }  // namespace cultivar

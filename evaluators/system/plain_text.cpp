@@ -133,4 +133,26 @@ std::string shell_word(std::string_view text) {
   return word + "'";
 }
 
+std::string shell_words(const std::vector<std::string>& command) {
+  std::string words;
+  for (const std::string& word : command) words += (words.empty() ? "" : " ") + shell_word(word);
+  return words;
+}
+
+std::string one_line_of(std::string_view text, std::size_t most) {
+  std::string line;
+  for (const char c : text) {
+    const bool blank = c == ' ' || c == '\t';
+    if (c == '\n' || c == '\r') break;
+    if (static_cast<unsigned char>(c) < 0x20 && !blank) continue;
+    if (blank && (line.empty() || line.back() == ' ')) continue;
+    line += blank ? ' ' : c;
+  }
+  if (line.size() > most) {
+    line.resize(character_start(line, most));
+    line += "...";
+  }
+  return line;
+}
+
 }  // namespace cultivar

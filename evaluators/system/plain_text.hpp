@@ -2,8 +2,10 @@
 // Makes text from other sources (compilers, candidates, contenders) safe to show and store.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cultivar {
 
@@ -26,5 +28,11 @@ std::string plain_line(std::string_view, std::size_t most_bytes);
 
 // Quoted, if necessary, so that a shell reads back the same text.
 std::string shell_word(std::string_view);
+
+// Its words, each quoted where a shell needs it: `sh -c 'exit 1'`.
+std::string shell_words(const std::vector<std::string>& command);
+
+// The first line of a text, without control characters, of a bounded length.
+std::string one_line_of(std::string_view text, std::size_t most);
 
 }  // namespace cultivar

@@ -22,7 +22,7 @@
 #include <thread>
 
 #include "evaluators/system/guardian.hpp"
-#include "evaluators/system/resource_limits.hpp"
+#include "evaluators/system/memory_limit.hpp"
 
 namespace cultivar {
 namespace {

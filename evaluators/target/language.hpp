@@ -54,7 +54,7 @@ struct LanguageTraits {
   std::string (*literal)(Dtype, double) = nullptr;       // a number as a macro's value, of exactly that type
   bool (*reserves)(std::string_view name) = nullptr;     // a word that cannot be the name of a macro
   // Template of a new seed: the manifest, and a kernel with the right parameters that its author completes
-  // (engine/scaffold/seed_source.hpp).
+  // (engine/scaffold/task_folder.hpp).
   std::string_view frame = {};
   std::span<const NamedText> task_seeds = {};  // templates of the seeds of a new task
   NamedText format = {};  // how a kernel is written, for models: a prompt; empty: the brief format does

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "evaluators/dtype/dtype.hpp"
 #include "evaluators/expression/expression.hpp"
@@ -54,5 +55,14 @@ std::int64_t extent_along(int axis, std::span<const std::int64_t> shape);
 // share it; nullopt: `seed` does.
 void fill_tensor(const Fill&, std::uint64_t seed, std::span<const std::int64_t> shape, Dtype,
                  std::span<std::byte> out, std::optional<std::uint64_t> place = {});
+
+// Whole numbers for index tensors: integers, permutations, lengths and offsets. Private to this folder.
+
+// One line of a tensor along the axis of its fill; the bits depend only on the seed. The fill must be one of
+// whole numbers.
+void fill_line(const Fill&, std::uint64_t seed, std::span<double> line);
+
+// Why the fill has no values for an axis of this extent and this dtype; empty: it has.
+std::string trouble_of(const Fill&, std::int64_t extent, Dtype);
 
 }  // namespace cultivar

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
-#include "evaluators/task/read_workloads.hpp"
+#include "evaluators/task/make_workload.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"
@@ -356,8 +355,7 @@ class Reader {
     if (derived.inputs.size() + derived.from.size() == inputs.size())
       from.fail(
           "every input is derived or derived from, but these stay the same for some timed runs (leave out an "
-          "input "
-          "on which every output depends)");
+          "input on which every output depends)");
     map.finish();
     task_.derived = std::move(derived);
   }

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace cultivar {
+
 namespace {
 
 // A loaded task's expressions were checked for every workload in its file. A failure therefore comes from a

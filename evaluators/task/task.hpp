@@ -11,11 +11,24 @@
 #include <utility>
 #include <vector>
 
+#include "evaluators/dtype/dtype.hpp"
 #include "evaluators/expression/expression.hpp"
 #include "evaluators/task/fill.hpp"
-#include "evaluators/task/workload.hpp"
 
 namespace cultivar {
+
+// One assignment of a task's dimensions, parameters and dtype.
+struct Workload {
+  std::string name;  // unique within its set: "B8_H16_S4096_D128_causal_bf16"
+  Dtype dtype = Dtype::f32;
+  Bindings values;  // every dimension and every parameter of the task, defaults filled in
+};
+
+struct WorkloadSet {
+  std::string name;
+  std::string about;
+  std::vector<Workload> workloads;
+};
 
 enum class Role { input, output };
 

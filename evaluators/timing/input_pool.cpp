@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluators/timing/input_pool.hpp"
 
+#include <tbb/parallel_for.h>
+
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <numbers>
 #include <stdexcept>
 
 #include "evaluators/system/secret.hpp"
 
 namespace cultivar {
+
 namespace {
 
 // A shorter stretch has too few windows; drawing new inputs is cheap at this size.
@@ -142,6 +149,128 @@ void InputPool::next() {
     stored_[i] = inputs.back().bytes.data();
   }
   inputs_ = RunInputs(std::move(inputs));
+}
+
+namespace {
+
+// Two tables of this many floats fit in a second-level cache.
+constexpr std::size_t kTable = std::size_t{1} << 15;
+// The elements for which places and angle are drawn. A shorter block costs more.
+constexpr std::size_t kBlock = 1024;
+// fill_tensor costs 5 ns for a normal element, which is little for so few.
+constexpr std::size_t kLeast = 8 * kBlock;
+// Of a tensor, what one thread draws at a time.
+constexpr std::size_t kGrain = 64 * kBlock;
+
+}  // namespace
+
+DrawnValues::DrawnValues(const Fill& fill, std::uint64_t seed) : fill_(fill) {
+  Fill standard{fill.kind, 0.0, 1.0, -1};
+  if (fill.kind != Fill::Kind::normal && fill.kind != Fill::Kind::uniform) return;
+  tables_.resize(2 * kTable);
+  const std::array<std::int64_t, 1> line{static_cast<std::int64_t>(tables_.size())};
+  fill_tensor(standard, derive_seed(seed, "tables"), line, Dtype::f32,
+              std::as_writable_bytes(std::span(tables_)));
+}
+
+void DrawnValues::block(std::uint64_t seed, std::uint64_t number, std::span<float> out) const {
+  const std::uint64_t places = derive_seed(seed, "places", number),
+                      angles = derive_seed(seed, "angle", number);
+  const float* const first = tables_.data() + places % (kTable - kBlock);
+  const float* const second = tables_.data() + kTable + (places >> 32) % (kTable - kBlock);
+  const auto a = static_cast<float>(fill_.a), b = static_cast<float>(fill_.b);
+  std::array<float, kBlock> block;
+  if (fill_.kind == Fill::Kind::uniform) {
+    for (std::size_t i = 0; i < kBlock; ++i) {
+      const float sum = first[i] + second[i];
+      block[i] = a + (b - a) * (sum >= 1.0f ? sum - 1.0f : sum);
+    }
+  } else {
+    // In every quadrant, but not near an axis, where a value would be almost that of one table.
+    const double unit = static_cast<double>(angles >> 11) * 0x1p-53;
+    const double angle = std::numbers::pi * (0.125 + 0.25 * unit + 0.5 * static_cast<double>(angles & 3u));
+    const float c = b * static_cast<float>(std::cos(angle)), s = b * static_cast<float>(std::sin(angle));
+    for (std::size_t i = 0; i < kBlock; ++i) block[i] = a + c * first[i] + s * second[i];
+  }
+  std::copy_n(block.begin(), out.size(), out.begin());
+}
+
+void DrawnValues::draw(std::uint64_t seed, std::span<const std::int64_t> shape, Dtype dtype,
+                       std::span<std::byte> out, std::span<double> values) const {
+  const std::size_t width = size_of(dtype), count = out.size() / width;
+  if (tables_.empty() || count < kLeast) {
+    fill_tensor(fill_, seed, shape, dtype, out);
+    return decode(dtype, out, values);
+  }
+  const auto part = [&](std::size_t begin, std::size_t end) {
+    std::array<float, kBlock> floats;
+    for (std::size_t i = begin; i < end; i += kBlock) {
+      const std::size_t some = std::min(kBlock, end - i);
+      const std::span<double> exact = values.subspan(i, some);
+      const std::span<std::byte> stored = out.subspan(i * width, some * width);
+      block(seed, i / kBlock, std::span(floats).first(some));
+      std::copy_n(floats.begin(), some, exact.begin());
+      if (dtype == Dtype::f32) {
+        std::memcpy(stored.data(), floats.data(), stored.size());
+      } else {
+        encode(dtype, exact, stored);
+        decode(dtype, stored, exact);
+      }
+    }
+  };
+  if (count <= 2 * kGrain) return part(0, count);
+  tbb::parallel_for(std::size_t{0}, (count + kGrain - 1) / kGrain,
+                    [&](std::size_t i) { part(i * kGrain, std::min(count, (i + 1) * kGrain)); });
+}
+
+void Stretches::renew(std::uint64_t seed) {
+  seed_ = seed;
+  for (Kept& kept : kept_) {
+    kept.fresh = false;
+    kept.round = 0;
+  }
+}
+
+Stretches::Kept& Stretches::find(const TensorSpec& tensor, Dtype dtype) {
+  for (Kept& kept : kept_)
+    if (kept.tensor == tensor.name && kept.fill == tensor.fill && kept.stretch->dtype == dtype) return kept;
+  Kept& kept = kept_.emplace_back();
+  kept.tensor = tensor.name;
+  kept.fill = tensor.fill;
+  kept.stretch = std::make_shared<Stretch>();
+  kept.stretch->dtype = dtype;
+  return kept;
+}
+
+void Stretches::draw(Kept& kept, std::int64_t elements) {
+  const Dtype dtype = kept.stretch->dtype;
+  elements = std::max(elements, kept.stretch->elements());
+  if (kept.stretch.use_count() > 1) {  // the old contents are still being read
+    kept.stretch = std::make_shared<Stretch>();
+    kept.stretch->dtype = dtype;
+  }
+  Stretch& stretch = *kept.stretch;
+  const std::uint64_t seed = derive_seed(seed_, "stretch of " + kept.tensor, kept.round++);
+  stretch.id = derive_seed(seed, name_of(dtype), static_cast<std::uint64_t>(elements)) | 1u;
+  stretch.bytes.resize(static_cast<std::size_t>(elements) * size_of(dtype));
+  stretch.values.resize(static_cast<std::size_t>(elements));
+  const std::vector<std::int64_t> line = {elements};
+  fill_tensor(kept.fill, seed, line, dtype, stretch.bytes);
+  decode_all(dtype, stretch.bytes, stretch.values);
+  kept.fresh = true;
+}
+
+std::shared_ptr<const Stretch> Stretches::get(const TensorSpec& tensor, Dtype dtype, std::int64_t elements) {
+  Kept& kept = find(tensor, dtype);
+  if (!kept.fresh || kept.stretch->elements() < elements) draw(kept, elements);
+  return kept.stretch;
+}
+
+std::shared_ptr<const Stretch> Stretches::another(const TensorSpec& tensor, Dtype dtype,
+                                                  std::int64_t elements) {
+  Kept& kept = find(tensor, dtype);
+  draw(kept, elements);
+  return kept.stretch;
 }
 
 }  // namespace cultivar

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// New inputs for every timed run. They share no elements with those of another run (drawn_values.hpp). On a
+// New inputs for every timed run. They share no elements with those of another run. On a
 // device that keeps stretches (long secret blocks of input data) in its own memory, where copying inputs
 // would take longer than the kernels, an input with independently drawn elements is a window of a stretch
 // instead: never used before and at an arbitrary alignment, so that no output of an earlier run, nor any row
@@ -11,14 +11,79 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "evaluators/check/oracle.hpp"
 #include "evaluators/devices/device.hpp"
-#include "evaluators/timing/drawn_values.hpp"
-#include "evaluators/timing/stretches.hpp"
+#include "evaluators/system/huge_pages.hpp"
+#include "evaluators/task/fill.hpp"
+#include "evaluators/task/task.hpp"
 
 namespace cultivar {
+
+// Stretches: long secret sequences of independently drawn elements. The inputs of timed runs are windows of
+// them. They are drawn once per evaluation and shared by its workloads, because drawing hundreds of megabytes
+// for each would take longer than the kernels. Memory is reused from one evaluation to the next; contents are
+// not.
+struct Stretch {
+  std::uint64_t id = 0;  // identifies these contents: random, never 0
+  Dtype dtype = Dtype::f32;
+  std::vector<std::byte, HugePages<std::byte>> bytes;
+  std::vector<double, HugePages<double>> values;  // the same, decoded
+  std::int64_t elements() const { return static_cast<std::int64_t>(values.size()); }
+};
+
+class Stretches {  // not thread-safe
+ public:
+  explicit Stretches(std::uint64_t seed = 0) : seed_(seed) {}
+
+  // Stretches drawn from now on use this seed; stretches still in use do not change.
+  void renew(std::uint64_t seed);
+  // At least `elements` elements for this tensor; returns the same stretch as long as it is long enough.
+  std::shared_ptr<const Stretch> get(const TensorSpec&, Dtype, std::int64_t elements);
+  // A new stretch with new contents; get() returns it from now on.
+  std::shared_ptr<const Stretch> another(const TensorSpec&, Dtype, std::int64_t elements);
+
+ private:
+  struct Kept {
+    std::string tensor;
+    Fill fill;
+    std::shared_ptr<Stretch> stretch;
+    std::uint64_t round = 0;  // number of draws from this seed
+    bool fresh = false;       // drawn from this seed
+  };
+  Kept& find(const TensorSpec&, Dtype);
+  void draw(Kept&, std::int64_t elements);
+
+  std::uint64_t seed_;
+  std::vector<Kept> kept_;
+};
+
+// New values for the inputs of a run at about the speed of memory. A normal value is c * A[i] + s * B[j],
+// where A and B are secret tables of normal values and c * c + s * s = 1; a uniform value is the fractional
+// part of A[i] + B[j]. The places in the tables and the angle are drawn anew for every block of elements of
+// every run. So no value is one of an earlier run, and no part of an input is a multiple of or a constant
+// above another. (A window of a longer sequence costs less, but a kernel that remembers can find where it
+// lies; and a window times a secret factor, or plus a constant, leaves softmax a factor or nothing to
+// compute.)
+class DrawnValues {
+ public:
+  DrawnValues(const Fill&, std::uint64_t seed);
+
+  // Writes out.size() / size_of(dtype) elements of a tensor of this shape, and their exact values. Equal
+  // seeds give equal elements, whatever the number of threads. Other fills than normal and uniform, and small
+  // tensors, are filled by fill_tensor.
+  void draw(std::uint64_t seed, std::span<const std::int64_t> shape, Dtype, std::span<std::byte> out,
+            std::span<double> values) const;
+
+ private:
+  void block(std::uint64_t seed, std::uint64_t number, std::span<float> out) const;
+
+  Fill fill_;
+  std::vector<float> tables_;  // both, one after the other
+};
 
 enum class InputSource { drawn, windows };
 InputSource input_source_of(const Device&);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 namespace cultivar {
+
 namespace {
 
 double last_cache(const Facts& facts) {
@@ -129,6 +130,30 @@ std::string describe_impossible(const Task& task, const Workload& workload, cons
       "high.\n",
       workload.name, seconds * 1e6, work, by_flops ? "flop" : "bytes", work / seconds / 1e9, unit,
       work / floor.floor_seconds() / 1e9, unit);
+}
+
+std::string unit_of(const Task& task, Target target) {
+  switch (task.cost.report) {
+    case Cost::Report::bytes:
+      return "GB/s";
+    case Cost::Report::time:
+      return "runs/s";
+    case Cost::Report::flops:
+      break;
+  }
+  return target->unit;
+}
+
+double rate_of(const Task& task, const Workload& workload, Target target, double seconds) {
+  switch (task.cost.report) {
+    case Cost::Report::bytes:
+      return task.bytes(workload) / seconds / 1e9;
+    case Cost::Report::time:
+      return 1.0 / seconds;
+    case Cost::Report::flops:
+      break;
+  }
+  return task.flops(workload) / seconds / target->unit_scale;
 }
 
 }  // namespace cultivar

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "evaluators/devices/device.hpp"
+#include "evaluators/target/traits.hpp"
 #include "evaluators/task/task.hpp"
 
 namespace cultivar {
@@ -51,5 +52,9 @@ bool impossibly_fast(const Roofline&, double seconds);
 std::optional<std::string> impossibly_fast(const Task&, const Workload&, Device&, double seconds);
 // "412 GFLOP/s over 1.07e9 flop; the highest rate measured on this device is 190 GFLOP/s"
 std::string describe_impossible(const Task&, const Workload&, const Roofline&, double seconds);
+
+// What a task reports of a time: operations per second, bytes per second or runs per second.
+std::string unit_of(const Task&, Target);
+double rate_of(const Task&, const Workload&, Target, double seconds);
 
 }  // namespace cultivar

@@ -12,7 +12,6 @@
 #include "evaluators/check/oracle.hpp"
 #include "evaluators/references/rows.hpp"
 #include "evaluators/timing/input_pool.hpp"
-#include "evaluators/timing/stretches.hpp"
 
 namespace cultivar {
 

@@ -5,7 +5,7 @@
 //   //// file: tile.cuh ////
 //
 // On disk a header lies beside the main file or where the task keeps its own. Pure functions of
-// text; load_variant.cpp reads the files.
+// text; variant.cpp reads the files.
 #pragma once
 
 #include <optional>

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "evaluators/statistics/location.hpp"
+#include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/statistics/sequential_test.hpp"
 #include "evaluators/verdict/batches.hpp"
 

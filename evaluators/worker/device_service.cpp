@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "evaluators/judge/coverage_draws.hpp"
+#include "evaluators/judge/check_build_runs.hpp"
 #include "evaluators/judge/drawn_checks.hpp"
 #include "evaluators/judge/large_check.hpp"
 #include "evaluators/judge/stages.hpp"

@@ -14,8 +14,8 @@
 #include "evaluators/system/frame.hpp"
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/outside_signal.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/system/shell_words.hpp"
 #include "evaluators/worker/protocol.hpp"
 
 namespace cultivar {

@@ -9,7 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "evaluators/judge/activity.hpp"
+#include "evaluators/judge/requests.hpp"
 #include "evaluators/worker/services.hpp"
 
 namespace cultivar {

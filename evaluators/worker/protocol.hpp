@@ -21,7 +21,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "evaluators/judge/activity.hpp"
 #include "evaluators/judge/requests.hpp"
 
 namespace cultivar {

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
-#include <numeric>
 
 namespace cultivar {
 namespace {

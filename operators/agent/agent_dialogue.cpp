@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 #include <algorithm>
 
+#include "evaluators/system/plain_text.hpp"
 #include "operators/agent/toolbox.hpp"
+#include "operators/llm/chat_errors.hpp"
 #include "operators/llm/chat_model.hpp"
-#include "operators/llm/empty_answer.hpp"
 #include "operators/llm/tool_text.hpp"
-#include "operators/prompts/one_line.hpp"
 #include "operators/reply.hpp"
 
 namespace cultivar {
@@ -112,8 +112,7 @@ ChatRequest next_request(const Turn& turn, const Called& called, const std::stri
     if (const ToolOutcome* const similar = turn.similar_idea(); similar && outcome && outcome->handed_over)
       result.text = fmt::format(
           "Not handed over yet. {}\nIf it differs in a way that matters, submit it again with a note that "
-          "says how; "
-          "otherwise go on with another idea, or decline.",
+          "says how; otherwise go on with another idea, or decline.",
           similar->text);
     if (called.in_text)
       all += fmt::format("{}# Result of call {}, `{}`{}\n\n{}", all.empty() ? "" : "\n\n", i + 1, call.name,
@@ -217,8 +216,8 @@ std::vector<ToolSpec> agent_tool_specs(Target target) {
     if (tool.spec.name == kSubmit)
       tool.spec.description =
           "Ends this work: submits a draft to the search, which evaluates it from the beginning with new "
-          "inputs; "
-          "only the gate decides whether it becomes the best. Submit a draft that you checked and timed.";
+          "inputs; only the gate decides whether it becomes the best. Submit a draft that you checked and "
+          "timed.";
     specs.push_back(std::move(tool.spec));
   }
   return specs;

@@ -8,7 +8,7 @@
 
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/profile/bottleneck.hpp"
-#include "evaluators/profile/hot_loops.hpp"
+#include "evaluators/profile/disassembly.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "operators/agent/tool_job.hpp"
 #include "operators/prompts/describe.hpp"
@@ -133,8 +133,7 @@ Answer read_assembly(ToolSession& session, const json& arguments, Watch& watch) 
                    ". `profile` shows what is known of this kernel's code by source line");
   std::string text = fmt::format(
       "{}\nInnermost loops for {}, those that call functions first, then those inside the most other loops, "
-      "with the source line "
-      "of each instruction:\n",
+      "with the source line of each instruction:\n",
       named(job->subject), job->workloads.front().name);
   if (loops->empty()) text += "None: the code has no loops.\n";
   for (const HotLoop& loop : *loops) {

@@ -5,19 +5,50 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "evaluators/profile/bottleneck.hpp"
+#include "evaluators/system/error.hpp"
+#include "evaluators/system/files.hpp"
+#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "operators/agent/line_diff.hpp"
-#include "operators/agent/run_notes.hpp"
 #include "operators/agent/tool_session.hpp"
 #include "operators/prompts/describe.hpp"
-#include "operators/prompts/one_line.hpp"
 
 namespace cultivar {
-namespace {
 
 using nlohmann::json;
+
+namespace {
+
+// Notes that the conversations about one run leave for each other: a text file with one note a line.
+
+inline constexpr std::size_t kMostRunNote = 1000,
+                             kMostRunNotes = 100;  // bytes of a note; notes that are shown
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+
+// Appends one line; several processes may do so at once. `note` has no line breaks. Refused if the file has
+// more than a mebibyte, or is no regular file.
+Expected<void> add_run_note(const std::filesystem::path& file, const std::string& note) {
+  return append_line(file, one_line_of(note, kMostRunNote), kMostBytes);
+}
+
+// The newest, oldest first. Empty if there is no readable file.
+std::vector<std::string> run_notes_in(const std::filesystem::path& file) {
+  const auto text = read_unlinked_file(file, 2 * kMostBytes);
+  if (!text) return {};
+  std::vector<std::string> notes;
+  for (const std::string_view line : lines_of(*text))
+    if (!line.empty()) notes.push_back(one_line_of(line, kMostRunNote));
+  if (notes.size() > kMostRunNotes)
+    notes.erase(notes.begin(), notes.end() - static_cast<std::ptrdiff_t>(kMostRunNotes));
+  return notes;
+}
 
 constexpr std::size_t kSourceBytes = 32 * 1024;  // limit for one read_variant
 

@@ -125,8 +125,7 @@ std::string ratio_words(const Timed& timed, const std::string& other) {
 
 constexpr const char* kCompareRatios =
     "Timed interleaved, geometric mean. Across calls, compare only such ratios, not times, because the "
-    "machine's "
-    "speed varies. Only the gate decides whether a difference is more than noise.\n";
+    "machine's speed varies. Only the gate decides whether a difference is more than noise.\n";
 
 // The settings of a family or a sweep, one after the other, on a device that this call holds.
 class Family {

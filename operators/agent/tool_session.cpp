@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 namespace cultivar {
-namespace {
 
 using nlohmann::json;
+
+namespace {
 
 std::string text_of(const json& arguments, const char* name) {
   const auto found = arguments.find(name);
@@ -156,6 +158,111 @@ tl::expected<Subject, EditRefusal> subject_of(ToolSession& session, const json& 
       session.drafts.put(std::move(*variant), base->row.id,
                          others && !base->row.parents.empty() ? base->row.parents.front() : "");
   return Subject{draft.id, draft.variant, true};
+}
+
+Draft Drafts::put(Variant variant, const std::string& base, const std::string& origin) {
+  const std::lock_guard lock(mutex_);
+  for (const Draft& draft : drafts_)
+    if (draft.variant.id == variant.id && draft.variant.source == variant.source) return draft;
+  keep({fmt::format("d{}", ++made_), std::move(variant), base, std::nullopt, origin});
+  return drafts_.back();
+}
+
+void Drafts::restore(Draft draft) {
+  const std::lock_guard lock(mutex_);
+  std::size_t number = 0;
+  if (draft.id.size() > 1) std::from_chars(draft.id.data() + 1, draft.id.data() + draft.id.size(), number);
+  made_ = std::max(made_, number);
+  keep(std::move(draft));
+}
+
+void Drafts::keep(Draft draft) {
+  if (draft.origin.empty()) draft.origin = draft.base;
+  for (const Draft& other : drafts_)
+    if (other.id == draft.base) draft.origin = other.origin;
+  drafts_.push_back(std::move(draft));
+  if (drafts_.size() > most_) drafts_.pop_front();
+}
+
+std::optional<Draft> Drafts::find(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  for (const Draft& draft : drafts_)
+    if (draft.id == id) return draft;
+  return std::nullopt;
+}
+
+void Drafts::judged(const std::string& id, const Evaluation& evaluation) {
+  const std::lock_guard lock(mutex_);
+  for (Draft& draft : drafts_) {
+    if (draft.id != id) continue;
+    const bool less = draft.evaluation && evaluation.measured() && draft.evaluation->measured() &&
+                      evaluation.workloads.size() < draft.evaluation->workloads.size();
+    if (!less) draft.evaluation = evaluation;
+  }
+}
+
+std::vector<Draft> Drafts::all() const {
+  const std::lock_guard lock(mutex_);
+  return {drafts_.begin(), drafts_.end()};
+}
+
+DeviceTurns::Turn::~Turn() {
+  if (turns_ == nullptr) return;
+  {
+    const std::lock_guard lock(turns_->mutex_);
+    turns_->used_s_ += seconds();
+    turns_->queue_.pop_front();
+  }
+  turns_->free_.notify_all();
+}
+
+double DeviceTurns::Turn::seconds() const {
+  const auto metered = turns_->bench_.device_seconds();
+  return metered ? *metered - metered_ : seconds_since(begun_);
+}
+
+void DeviceTurns::restore(double used_s) {
+  const std::lock_guard lock(mutex_);
+  used_s_ += used_s;
+}
+
+double DeviceTurns::used() const {
+  const std::lock_guard lock(mutex_);
+  return used_s_;
+}
+
+tl::expected<DeviceTurns::Turn, EditRefusal> DeviceTurns::take(Watch& watch) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t ticket = ++tickets_;
+  queue_.push_back(ticket);
+  const auto mine = [&] { return queue_.front() == ticket; };
+  if (!mine()) {
+    lock.unlock();
+    watch.tell("waiting for the device: another call is using it");
+    lock.lock();
+  }
+  const bool got = watch.deadline == Clock::time_point::max()
+                       ? free_.wait(lock, watch.stop, mine)
+                       : free_.wait_until(lock, watch.stop, watch.deadline, mine);
+  const bool spent = limit_s_ > 0.0 && used_s_ >= limit_s_;
+  if (!got || spent || watch.stop.stop_requested()) {
+    queue_.erase(std::ranges::find(queue_, ticket));
+    lock.unlock();
+    free_.notify_all();
+    if (spent)
+      return tl::make_unexpected(EditRefusal{
+          fmt::format("The device time of this session is exhausted: {:.0f} s of {:.0f} s. No kernel can be "
+                      "run; tools that need no device still work.",
+                      used(), limit_s_)});
+    return tl::make_unexpected(
+        EditRefusal{"Timed out: the device did not become free within this call's time limit."});
+  }
+  // If calls queue for the device, wall time includes waiting.
+  if (limit_s_ > 0.0 && !bench_.device_seconds()) {
+    const auto left = duration_of(limit_s_ - used_s_);
+    watch.deadline = std::min(watch.deadline, Clock::now() + left);
+  }
+  return Turn(this);
 }
 
 }  // namespace cultivar

@@ -2,18 +2,108 @@
 #include "operators/agent/toolbox.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <optional>
 
+#include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
-#include "operators/agent/tool_arguments.hpp"
 #include "operators/agent/tool_session.hpp"
 
 namespace cultivar {
-namespace {
 
 using nlohmann::json;
+
+namespace {
+
+// A value shortened for use in a sentence.
+std::string shown(const json& value) {
+  if (value.is_structured()) return value.is_array() ? "a list" : "an object";
+  std::string text = json_text(value);
+  if (text.size() > 60) text = text.substr(0, 57) + "...\"";
+  return text;
+}
+
+bool is_of(const json& value, const std::string& type) {
+  if (type == "string") return value.is_string();
+  if (type == "integer") return value.is_number_integer();
+  if (type == "number") return value.is_number();
+  if (type == "boolean") return value.is_boolean();
+  if (type == "array") return value.is_array();
+  return value.is_object();
+}
+
+std::optional<std::string> wrong_value(const json& schema, const json& value, const std::string& name) {
+  const auto type = schema.find("type");
+  if (type != schema.end()) {
+    const std::vector<std::string> types =
+        type->is_array() ? type->get<std::vector<std::string>>() : std::vector{type->get<std::string>()};
+    bool fits = false;
+    for (const std::string& each : types) fits = fits || is_of(value, each);
+    if (!fits)
+      return fmt::format("`{}` must be of type {}, but is {}", name, fmt::join(types, " or "), shown(value));
+  }
+  if (const auto allowed = schema.find("enum"); allowed != schema.end()) {
+    bool known = false;
+    std::vector<std::string> names;
+    for (const json& each : *allowed) {
+      known = known || each == value;
+      names.push_back(each.get<std::string>());
+    }
+    if (!known)
+      return fmt::format("`{}` is {}, but must be one of: {}", name, shown(value), fmt::join(names, ", "));
+  }
+  if (value.is_number()) {
+    if (schema.contains("minimum") && value < schema["minimum"])
+      return fmt::format("`{}` is {}, but must be at least {}", name, shown(value), schema["minimum"].dump());
+    if (schema.contains("maximum") && value > schema["maximum"])
+      return fmt::format("`{}` is {}, but must be at most {}", name, shown(value), schema["maximum"].dump());
+  }
+  if (value.is_string() && schema.contains("maxLength") &&
+      value.get_ref<const std::string&>().size() > schema["maxLength"].get<std::size_t>())
+    return fmt::format("`{}` has {} bytes, but at most {} are allowed", name,
+                       value.get_ref<const std::string&>().size(), schema["maxLength"].dump());
+  if (value.is_array()) {
+    if (schema.contains("maxItems") && value.size() > schema["maxItems"].get<std::size_t>())
+      return fmt::format("`{}` has {} items, but at most {} are allowed", name, value.size(),
+                         schema["maxItems"].dump());
+    if (schema.contains("items"))
+      for (const json& item : value)
+        if (auto wrong = wrong_value(schema["items"], item, name + "[]")) return wrong;
+  }
+  if (value.is_object() && schema.contains("additionalProperties"))
+    for (const auto& [key, item] : value.items())
+      if (auto wrong = wrong_value(schema["additionalProperties"], item, name + "." + key.substr(0, 60)))
+        return wrong;
+  return std::nullopt;
+}
+
+// What is wrong with a call's arguments, by the tool's schema, as a model can act on it; nullopt if they are
+// valid. Supports what the tools' schemas use: objects with `properties`, `required` and
+// no other names; `type` (a name), `enum`, `minimum`, `maximum`, `maxLength`, `items`, `maxItems`, and
+// `additionalProperties` as a list of types (for the values of an object with arbitrary names).
+std::optional<std::string> wrong_arguments(const json& schema, const json& arguments) {
+  if (!arguments.is_object())
+    return fmt::format("the arguments must be an object, but are {}", shown(arguments));
+  const json& properties = schema.at("properties");
+  std::vector<std::string> known;
+  for (const auto& [name, _] : properties.items()) known.push_back(name);
+  for (const auto& [name, value] : arguments.items()) {
+    const auto property = properties.find(name);
+    if (property == properties.end())
+      return fmt::format("there is no argument `{}`{}", name.substr(0, 60),
+                         did_you_mean(name.substr(0, 60), known));
+    if (auto wrong = wrong_value(*property, value, name)) return wrong;
+  }
+  if (schema.contains("required"))
+    for (const json& name : schema["required"])
+      if (!arguments.contains(name.get<std::string>()))
+        return fmt::format("the argument `{}` is missing", name.get<std::string>());
+  return std::nullopt;
+}
 
 constexpr int kSourceLimit = 1 << 20;
 
@@ -71,9 +161,8 @@ const std::vector<Entry>& entries() {
   static const std::vector<Entry> all{
       {"list_lineage", "List kernels",
        "The state of the search and a list of kernels, one per line: id, fitness or reason for rejection, "
-       "parents, "
-       "operator, tunables, idea. By default those that became the best, in order; drafts of this session "
-       "follow.",
+       "parents, operator, tunables, idea. By default those that became the best, in order; drafts of this "
+       "session follow.",
        object(
            {{"of", id("only the ancestors of this kernel, and its children")},
             {"state", {{"type", "string"}, {"enum", {"measured", "rejected", "in flight", "not evaluated"}}}},
@@ -83,8 +172,7 @@ const std::vector<Entry>& entries() {
        list_lineage},
       {"read_variant", "Read a kernel",
        "One kernel: lineage, measurements by workload or the reason for rejection with diagnostics, profile, "
-       "and "
-       "its exact source. Long sources are returned in parts.",
+       "and its exact source. Long sources are returned in parts.",
        object({{"variant",
                 id("id of a kernel: a number, `best`, `seed`, a draft (`d1`, `q5.d1`) or a seed's name")},
                {"from_line", {{"type", "integer"}, {"minimum", 1}, {"maximum", 1'000'000}}},
@@ -98,8 +186,7 @@ const std::vector<Entry>& entries() {
        "Without arguments: the list of pages and notes. With `name`: one page (`task`: what must be computed "
        "and how it is checked; `variant_format`: the format of a kernel and its manifest; `device`: the "
        "hardware's facts) or one note on making kernels fast. With `bottleneck` or `compiler_output`: the "
-       "notes "
-       "that apply.",
+       "notes that apply.",
        object({{"name", text("name of a page or note")},
                {"bottleneck", text("a bottleneck as named in a profile, such as stall_long_scoreboard")},
                {"compiler_output", text("output of a compiler", 20'000)}}),
@@ -107,14 +194,12 @@ const std::vector<Entry>& entries() {
       {"compile", "Compile a kernel",
        "Compiles a kernel for the workloads and screens the machine code. Returns the resources of each "
        "binary and warnings, or the stage of rejection with the compiler's output. New sources become "
-       "drafts, whose ids later calls "
-       "take.",
+       "drafts, whose ids later calls take.",
        with_kernel({{"workloads", workloads()}}), compile_variant},
       {"check", "Check a kernel",
        "Compiles a kernel, runs it in the sandbox and compares every output with the fp64 oracle on new "
-       "secret "
-       "inputs: smoke, sweep, stress, determinism, edge. Reports the stage that failed and the first wrong "
-       "element.",
+       "secret inputs: smoke, sweep, stress, determinism, edge. Reports the stage that failed and the first "
+       "wrong element.",
        with_kernel({{"workloads", workloads()},
                     {"up_to",
                      {{"type", "string"},
@@ -124,10 +209,9 @@ const std::vector<Entry>& entries() {
       {"benchmark", "Benchmark a kernel",
        "Checks a kernel and times it on every workload, interleaved with the best kernel so far (or "
        "`against`): median, quartiles and ratio with its interval by workload. Ends early when the "
-       "difference is "
-       "plain; `thorough` takes four times the samples, for small differences and busy machines. With "
-       "`settings`: "
-       "one row for each of several settings of the kernel's tunables, which become drafts.",
+       "difference is plain; `thorough` takes four times the samples, for small differences and busy "
+       "machines. With `settings`: one row for each of several settings of the kernel's tunables, which "
+       "become drafts.",
        with_kernel({{"workloads", workloads()},
                     {"against", id("id of the kernel to compare with, or `none`; if omitted, the best")},
                     {"settings",
@@ -140,10 +224,9 @@ const std::vector<Entry>& entries() {
        benchmark_variant},
       {"tune", "Tune a kernel's tunables",
        "Times settings of a kernel's tunables, interleaved with the kernel as it is (or `against`), and "
-       "lists them, "
-       "fastest first: every combination of `values`, or as many as `evaluations` that the search's tuner "
-       "proposes "
-       "from the results so far. The settings become drafts. Few samples each: benchmark the winner.",
+       "lists them, fastest first: every combination of `values`, or as many as `evaluations` that the "
+       "search's tuner proposes from the results so far. The settings become drafts. Few samples each: "
+       "benchmark the winner.",
        with_kernel(
            {{"workloads", workloads()},
             {"values",
@@ -159,8 +242,7 @@ const std::vector<Entry>& entries() {
        tune_variant},
       {"profile", "Profile a kernel",
        "The bottlenecks of a kernel on one workload: roofline, busy units, stall reasons by source line, "
-       "occupancy "
-       "and its limit, as far as the target supports them.",
+       "occupancy and its limit, as far as the target supports them.",
        with_kernel(
            {{"workload", text("the workload's name; if omitted, the one with the most work")},
             {"full", {{"type", "boolean"}, {"description", "collect all counters, in several passes"}}},
@@ -168,21 +250,17 @@ const std::vector<Entry>& entries() {
        profile_variant},
       {"assembly", "Read the machine code of the loops",
        "The innermost loops of a cpu kernel's machine code for one workload, instruction by instruction with "
-       "the "
-       "source line of each, and what they do: vectors and their width, single floats, loads, stores, calls. "
-       "Runs "
-       "nothing.",
+       "the source line of each, and what they do: vectors and their width, single floats, loads, stores, "
+       "calls. Runs nothing.",
        with_kernel({{"workload", text("the workload's name; if omitted, the one with the most work")}}),
        read_assembly},
       {"notes", "Notes between conversations",
        "What others who worked on this run found out, one note a line. With `text`: adds a note for them "
-       "first; say "
-       "what was tried, on which kernel, and what it gave.",
+       "first; say what was tried, on which kernel, and what it gave.",
        object({{"text", text("a note to add, on one line", 1000)}}), run_notes},
       {"wait", "Wait for a verdict",
        "Waits until it is decided what becomes of a kernel (a number, or a draft that was submitted): "
-       "rejected, "
-       "slower, or the best. Returns at once if that is known.",
+       "rejected, slower, or the best. Returns at once if that is known.",
        object({{"variant", id("a number, or the id of a draft that was submitted")},
                {"seconds",
                 {{"type", "integer"},
@@ -193,8 +271,7 @@ const std::vector<Entry>& entries() {
        wait_for_verdict},
       {"submit", "Submit a kernel",
        "Submits a draft to the search, which evaluates it from the beginning with new inputs; it becomes the "
-       "best "
-       "only when the gate finds it faster. list_lineage with order=newest shows the outcome.",
+       "best only when the gate finds it faster. list_lineage with order=newest shows the outcome.",
        with_kernel({{"note", text("the idea and its expected effect, for the record", 2000)}}, {"note"}),
        submit_variant_tool},
   };

@@ -3,12 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "evaluators/system/lines.hpp"
-#include "operators/edits/lines.hpp"
 
 namespace cultivar {
+
 namespace {
 
 using Lines = std::vector<std::string_view>;

@@ -3,6 +3,7 @@
 // and the search waits for the result.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -50,5 +51,16 @@ class SourceLines {
   Symbols relative_;  // lines without indentation, with the indentation relative to the previous code line
   Symbols bare_;      // lines without indentation
 };
+
+// What of a line counts, and what is only its place.
+inline std::string_view trimmed_end(std::string_view line) {
+  const std::size_t last = line.find_last_not_of(" \t\r\n");
+  return last == std::string_view::npos ? std::string_view() : line.substr(0, last + 1);
+}
+
+inline std::string_view indentation_of(std::string_view line) {
+  const std::string_view text = trimmed_end(line);
+  return text.substr(0, std::min(text.find_first_not_of(" \t"), text.size()));
+}
 
 }  // namespace cultivar

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/llm/anthropic.hpp"
+#include "operators/llm/http_chat.hpp"
 
 #include <algorithm>
 #include <map>
 
 #include "evaluators/system/json_text.hpp"
 #include "operators/llm/chat_errors.hpp"
-#include "operators/llm/empty_answer.hpp"
 #include "operators/llm/said_cost.hpp"
 
 namespace cultivar {

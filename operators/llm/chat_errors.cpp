@@ -3,6 +3,7 @@
 
 #include <curl/curl.h>
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -13,6 +14,7 @@
 namespace cultivar {
 
 using nlohmann::json;
+
 using Kind = ChatError::Kind;
 
 namespace {
@@ -169,6 +171,39 @@ std::optional<double> retry_after_seconds(const std::string& header, double unix
   const double wait = static_cast<double>(date) - unix_now;
   if (wait < -60.0) return std::nullopt;
   return std::max(0.0, wait);
+}
+
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n\f\v") == std::string_view::npos;
+}
+
+bool says_nothing(const ChatAnswer& answer) {
+  return answer.tool_calls.empty() && is_blank(answer.text);
+}
+
+std::string what_came(const ChatAnswer& answer, std::int64_t most) {
+  if (answer.from_reasoning)
+    return fmt::format("it sent {} bytes of reasoning and no text after it", answer.text.size());
+  const bool reasoned = answer.usage.reasoning > 0 || answer.reasoning_bytes > 0;
+  if (answer.stop == StopReason::length)
+    return fmt::format("it used all {} output tokens{} and sent no text", most,
+                       reasoned ? " for reasoning" : "");
+  return fmt::format("it sent {}{}", reasoned ? "reasoning and " : "",
+                     answer.text.empty() ? "no text" : "nothing but white space as text");
+}
+
+std::string remedy_for(const ChatAnswer& answer, const ModelConfig& model, std::int64_t asked) {
+  const bool own = model.max_output_tokens > 0 && model.max_output_tokens < asked;
+  std::string words =
+      own ? fmt::format("raise models.{}.max_output_tokens (now {})", model.name, model.max_output_tokens)
+          : fmt::format("raise asking.output_tokens (now {})", asked);
+  words += fmt::format(", or set a lower models.{}.effort", model.name);
+  if (model.effort != Effort::unset) words += fmt::format(" (now {})", name_of(model.effort));
+  if (answer.stop != StopReason::length)
+    words +=
+        "; if that does not help, check the server's chat template and reasoning parser, or name another "
+        "model";
+  return words;
 }
 
 }  // namespace cultivar

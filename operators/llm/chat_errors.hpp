@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps providers' error responses to kinds of ChatError. Pure functions.
+// What is wrong with a provider's response: its errors as kinds of ChatError, and answers without anything to
+// use. Pure functions.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "operators/llm/chat.hpp"
+#include "operators/llm/model_config.hpp"
 
 namespace cultivar {
 
@@ -35,5 +39,17 @@ std::optional<double> retry_after_seconds(const std::string& header, double unix
 
 // One line of at most `most` bytes, for a message.
 std::string one_line(std::string_view text, std::size_t most = 400);
+
+// Answers without anything to use, and what to tell the user about them: a repetition would be paid again and
+// bring the same.
+bool is_blank(std::string_view text);  // only whitespace; providers reject it in requests
+// It has no tool call, and its text is blank.
+bool says_nothing(const ChatAnswer&);
+
+// What came instead of text: "it used all 16000 output tokens for reasoning and sent no text". `most`: the
+// limit that was sent with the request.
+std::string what_came(const ChatAnswer&, std::int64_t most);
+// Which settings to change. `asked`: the limit of the question, before the model's own.
+std::string remedy_for(const ChatAnswer&, const ModelConfig&, std::int64_t asked);
 
 }  // namespace cultivar

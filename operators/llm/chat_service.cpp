@@ -2,7 +2,6 @@
 #include "operators/llm/chat_service.hpp"
 
 #include <chrono>
-#include <future>
 
 #include "evaluators/system/clock.hpp"
 #include "operators/llm/service_core.hpp"

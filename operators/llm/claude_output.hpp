@@ -20,4 +20,9 @@ struct ClaudeOutput {
 };
 ClaudeOutput read_claude_output(const std::string& output);
 
+// Programs that believe that they write to a terminal put codes for colors, the cursor and titles into their
+// output.
+// The text without the escape sequences of ECMA-48 (CSI, OSC and other strings, single functions).
+std::string without_terminal_codes(std::string text);
+
 }  // namespace cultivar

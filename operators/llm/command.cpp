@@ -26,7 +26,6 @@
 #include "operators/llm/chat_errors.hpp"
 #include "operators/llm/claude_output.hpp"
 #include "operators/llm/plain_prompt.hpp"
-#include "operators/llm/terminal_codes.hpp"
 
 namespace cultivar {
 

@@ -11,10 +11,7 @@
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/lines.hpp"
-#include "operators/llm/chat_errors.hpp"
-#include "operators/llm/cut_characters.hpp"
-#include "operators/llm/empty_answer.hpp"
-#include "operators/llm/retry.hpp"
+#include "operators/llm/call_policy.hpp"
 #include "operators/llm/said_cost.hpp"
 
 namespace cultivar {

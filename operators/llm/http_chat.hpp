@@ -109,4 +109,17 @@ class HttpChatModel : public ChatModel {
   std::shared_ptr<HttpClient> client_;
 };
 
+// The protocols, each in its own source.
+
+// Anthropic's Messages protocol: tool use, prompt caching with breakpoints, thinking blocks kept between
+// turns.
+std::unique_ptr<const ChatProtocol> anthropic_protocol();
+
+// OpenAI's Chat Completions protocol, served by OpenAI, vLLM, llama.cpp, SGLang, Ollama, LiteLLM and others.
+std::unique_ptr<const ChatProtocol> openai_protocol();
+
+// OpenAI's Responses protocol. Nothing is stored at the provider (store: false): encrypted reasoning is sent
+// with the conversation.
+std::unique_ptr<const ChatProtocol> openai_responses_protocol();
+
 }  // namespace cultivar

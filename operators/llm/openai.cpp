@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/llm/openai.hpp"
+#include "operators/llm/http_chat.hpp"
 
 #include <map>
 #include <stdexcept>
 
 #include "operators/llm/chat_errors.hpp"
-#include "operators/llm/empty_answer.hpp"
 #include "operators/llm/said_cost.hpp"
 
 namespace cultivar {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/llm/openai_responses.hpp"
+#include "operators/llm/http_chat.hpp"
 
 #include <algorithm>
 #include <exception>
 #include <map>
 
 #include "operators/llm/chat_errors.hpp"
-#include "operators/llm/empty_answer.hpp"
 #include "operators/llm/said_cost.hpp"
 
 namespace cultivar {

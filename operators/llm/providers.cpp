@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/llm/providers.hpp"
 
-#include "operators/llm/anthropic.hpp"
 #include "operators/llm/command.hpp"
 #include "operators/llm/http_chat.hpp"
 #include "operators/llm/mailbox.hpp"
-#include "operators/llm/openai.hpp"
-#include "operators/llm/openai_responses.hpp"
 #include "operators/llm/replay.hpp"
 
 namespace cultivar {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace cultivar {

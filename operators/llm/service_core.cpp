@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "operators/llm/empty_answer.hpp"
+#include "operators/llm/chat_errors.hpp"
 #include "operators/llm/providers.hpp"
 #include "operators/llm/said_cost.hpp"
 

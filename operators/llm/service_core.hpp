@@ -9,11 +9,9 @@
 #include <optional>
 #include <thread>
 
+#include "operators/llm/call_policy.hpp"
 #include "operators/llm/chat_service.hpp"
-#include "operators/llm/circuit_breaker.hpp"
-#include "operators/llm/key_mask.hpp"
-#include "operators/llm/rate_limits.hpp"
-#include "operators/llm/retry.hpp"
+#include "operators/llm/secret.hpp"
 
 namespace cultivar {
 

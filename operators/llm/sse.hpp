@@ -3,6 +3,8 @@
 // or CRLF; a blank line ends an event; a leading byte order mark is skipped).
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -34,5 +36,16 @@ class SseReader {
   SseEvent event_;
   bool after_cr_ = false, has_data_ = false, begun_ = false, too_large_ = false;
 };
+
+// Characters that a server cut in two: tokens end inside a character, and some servers send each half in an
+// event of its own, as one half of a surrogate pair ("\ud83d") or as bytes that are not UTF-8 alone. JSON
+// holds neither, so the bytes of a half are kept as private characters until the pieces are joined.
+
+// As foreign_json(), and also reads text with halves of characters.
+nlohmann::json json_with_cut_characters(std::string_view text);
+
+// The text with its halves put together. A half that is alone becomes U+FFFD.
+std::string whole_characters(std::string text);
+void make_characters_whole(nlohmann::json&);  // in all its strings
 
 }  // namespace cultivar

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 #include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
@@ -129,9 +128,8 @@ std::string tools_as_text(const ChatRequest& request) {
       "```tool\n{\"tool\": \"NAME\", \"arguments\": {\"argument\": \"value\"}}\n```\n\n"
       "Do not put code into the JSON. SEARCH/REPLACE blocks directly below a call become its argument "
       "`edit`; a complete source in a fenced block directly below it becomes its argument `source`. An "
-      "answer "
-      "may contain several calls, which are run in order; their results come in the next message. Other text "
-      "is ignored. The tools:\n";
+      "answer may contain several calls, which are run in order; their results come in the next message. "
+      "Other text is ignored. The tools:\n";
   std::set<std::string> explained;  // arguments, with their schema
   for (const ToolSpec& tool : request.tools) {
     json parameters = tool.parameters;

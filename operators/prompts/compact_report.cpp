@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "evaluators/profile/bottleneck.hpp"
-#include "evaluators/profile/hot_loops.hpp"
+#include "evaluators/profile/disassembly.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "operators/prompts/describe.hpp"
-#include "operators/prompts/one_line.hpp"
 
 namespace cultivar {
 

@@ -39,8 +39,7 @@ std::string arithmetic_words(const Facts& facts, const Ceilings& seen) {
   if (seen.flops <= 0 || cores == facts.end() || !(cores->second > 0)) return {};
   return fmt::format(
       "The GFLOPS are of independent multiply-adds on full vectors in registers ({:.4g} per core; with bf16 "
-      "if "
-      "that is faster than f32); a loop that loads an operand for each is slower.\n",
+      "if that is faster than f32); a loop that loads an operand for each is slower.\n",
       seen.flops * 1e-9 / cores->second);
 }
 
@@ -181,8 +180,7 @@ std::string values_of(const TensorSpec& tensor) {
       if (!tensor.in_place.empty())
         return fmt::format(
             ", in the memory of {0} in half of the runs, so that what was read of {0} must not be needed "
-            "after it is "
-            "written",
+            "after it is written",
             tensor.in_place);
       return tensor.run_to_run > 0.0 ? fmt::format(", two runs may differ by {} of the permitted error",
                                                    number(tensor.run_to_run))

@@ -13,4 +13,12 @@ void add_ideas(PromptWriter&);
 // Of the whole run: the largest gains, then all, newest first.
 void add_all_ideas(PromptWriter&);
 
+// For the slot parent, after the measurements: kernels of the subject's source with other values, those that
+// differ in the fewest values first, then by their effect.
+void add_tried_values(PromptWriter&);
+
+// What each question about a kernel tells first: the insights; the kernel, its measurements, other values of
+// its tunables, its report and how it compares.
+void add_subject(PromptWriter&);
+
 }  // namespace cultivar

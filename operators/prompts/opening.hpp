@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "operators/llm/chat.hpp"
+#include "operators/prompts/prompt.hpp"
 #include "operators/prompts/prompt_context.hpp"
-#include "operators/prompts/prompt_kit.hpp"
 
 namespace cultivar {
 

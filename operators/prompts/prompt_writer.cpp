@@ -10,7 +10,7 @@
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/timing/roofline.hpp"
 #include "operators/prompts/compact_report.hpp"
-#include "population/lineage.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 
@@ -200,8 +200,7 @@ std::string PromptWriter::table_of(const Evaluation& evaluation) const {
     else if (differs)
       scale = fmt::format(
           "\nFitness is stated for the pace of the search's first measurement; the machine was {:.2g} times "
-          "as "
-          "fast when these times were taken. Only the columns `vs` allow for that.\n",
+          "as fast when these times were taken. Only the columns `vs` allow for that.\n",
           pace);
     told.fitness = fitness;
   }

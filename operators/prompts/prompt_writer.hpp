@@ -11,7 +11,6 @@
 #include "evaluators/profile/bottleneck.hpp"
 #include "operators/prompts/prompt.hpp"
 #include "operators/prompts/prompt_context.hpp"
-#include "operators/prompts/prompt_kit.hpp"
 #include "operators/prompts/speeds.hpp"
 
 namespace cultivar {

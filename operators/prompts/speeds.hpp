@@ -8,7 +8,7 @@
 #include <string>
 
 #include "operators/prompts/prompt_context.hpp"
-#include "population/speed_by_duels.hpp"
+#include "population/archive.hpp"
 
 namespace cultivar {
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/tune/sampler.hpp"
 
-#include <cstdlib>
-
 namespace cultivar {
 
 std::uint64_t Random::next() {

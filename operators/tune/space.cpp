@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/tune/space.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 namespace cultivar {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
 
 std::size_t PointHash::operator()(std::span<const int> point) const noexcept {
   std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a over the indices
@@ -33,6 +39,84 @@ void require_on_grid(const Space& space, const Point& point) {
     if (point[k] < 0 || static_cast<std::size_t>(point[k]) >= space.knobs[k].values.size())
       throw std::invalid_argument("knob " + space.knobs[k].name + " has no value of index " +
                                   std::to_string(point[k]));
+}
+
+namespace {
+
+VectorXd scaled(VectorXd values) {
+  const double low = values.minCoeff(), high = values.maxCoeff();
+  if (high > low) return (values.array() - low) / (high - low);
+  return VectorXd::Zero(values.size());
+}
+
+VectorXd ranks(const std::vector<double>& values) {
+  std::vector<double> sorted = values;
+  std::sort(sorted.begin(), sorted.end());
+  VectorXd rank(static_cast<Index>(values.size()));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    rank[static_cast<Index>(i)] =
+        static_cast<double>(std::lower_bound(sorted.begin(), sorted.end(), values[i]) - sorted.begin());
+  return rank;
+}
+
+// How often 2 divides each value; empty unless all are positive integers and some are not powers of two.
+VectorXd twos(const std::vector<double>& values) {
+  VectorXd count(static_cast<Index>(values.size()));
+  bool other = false;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double value = values[i];
+    if (value < 1 || value > 1e15 || value != std::floor(value)) return {};
+    const auto integer = static_cast<std::uint64_t>(value);
+    const int zeros = __builtin_ctzll(integer);
+    other = other || (integer >> static_cast<unsigned>(zeros)) != 1;
+    count[static_cast<Index>(i)] = zeros;
+  }
+  if (!other || count.minCoeff() == count.maxCoeff()) return {};
+  return count;
+}
+
+}  // namespace
+
+Encoding::Encoding(const std::vector<Knob>& knobs) {
+  for (std::size_t k = 0; k < knobs.size(); ++k) {
+    const Knob& knob = knobs[k];
+    const auto size = static_cast<Index>(knob.values.size());
+    rank_scale_.push_back(!knob.ordinal || size < 2 ? 0.0 : 1.0 / static_cast<double>(size - 1));
+    if (size < 2) continue;
+    Block block{k, MatrixXd()};
+    if (!knob.ordinal && size > 2) {
+      block.table = MatrixXd::Identity(size, size);
+    } else {
+      const VectorXd values = Eigen::Map<const VectorXd>(knob.values.data(), size);
+      const VectorXd scale = values.minCoeff() > 0 ? VectorXd(values.array().log()) : values;
+      const VectorXd main = 0.5 * scaled(ranks(knob.values)) + 0.5 * scaled(scale);
+      const VectorXd divisible = twos(knob.values);
+      block.table.resize(size, divisible.size() > 0 && size > 2 ? 2 : 1);
+      block.table.col(0) = main;
+      if (block.table.cols() > 1) block.table.col(1) = scaled(divisible);
+    }
+    features_ += block.table.cols();
+    blocks_.push_back(std::move(block));
+  }
+  if (features_ == 0) features_ = 1;  // a space with a single point still needs a row
+}
+
+void Encoding::encode(std::span<const int> point, double* row, Index stride) const {
+  for (const Block& block : blocks_)
+    for (Index f = 0; f < block.table.cols(); ++f, row += stride) *row = block.table(point[block.knob], f);
+}
+
+MatrixXd Encoding::rows(std::span<const Point> points) const {
+  MatrixXd x = MatrixXd::Zero(static_cast<Index>(points.size()), features_);
+  for (Index i = 0; i < x.rows(); ++i) encode(points[static_cast<std::size_t>(i)], &x(i, 0), x.rows());
+  return x;
+}
+
+double Encoding::distance(std::span<const int> a, std::span<const int> b) const {
+  double sum = 0;
+  for (std::size_t k = 0; k < a.size(); ++k)
+    if (a[k] != b[k]) sum += rank_scale_[k] == 0 ? 1.0 : rank_scale_[k] * std::abs(a[k] - b[k]);
+  return sum;
 }
 
 }  // namespace cultivar

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <limits>
 
-#include "operators/tune/encoding.hpp"
 #include "operators/tune/forest.hpp"
 #include "operators/tune/gaussian_process.hpp"
 #include "operators/tune/lessons.hpp"

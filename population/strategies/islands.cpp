@@ -5,8 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "population/lineage.hpp"
-#include "population/selection.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 

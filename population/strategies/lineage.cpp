@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "population/selection.hpp"
-
 namespace cultivar {
 
 namespace {

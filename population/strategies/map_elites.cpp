@@ -6,8 +6,6 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "population/selection.hpp"
-
 namespace cultivar {
 
 namespace {

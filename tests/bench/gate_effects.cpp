@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/statistics/alpha_ledger.hpp"
 #include "evaluators/statistics/quantiles.hpp"
+#include "evaluators/statistics/sequential_test.hpp"
 #include "evaluators/verdict/gate.hpp"
 #include "gate_noise.hpp"
 

@@ -19,9 +19,8 @@
 #include <optional>
 #include <string>
 
-#include "evaluators/statistics/alpha_ledger.hpp"
-#include "evaluators/statistics/location.hpp"
 #include "evaluators/statistics/quantiles.hpp"
+#include "evaluators/statistics/sequential_test.hpp"
 #include "evaluators/verdict/gate.hpp"
 #include "gate_noise.hpp"
 

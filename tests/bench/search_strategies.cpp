@@ -36,8 +36,8 @@
 #include <vector>
 
 #include "engine/breeding/breeding.hpp"
-#include "evaluators/statistics/alpha_ledger.hpp"
 #include "evaluators/statistics/quantiles.hpp"
+#include "evaluators/statistics/sequential_test.hpp"
 #include "gate_noise.hpp"
 #include "support/simulated_evaluator.hpp"
 

@@ -16,9 +16,9 @@
 
 #include "engine/store/exchanges.hpp"
 #include "engine/store/record.hpp"
-#include "operators/dialogue.hpp"
 #include "operators/edits/edits.hpp"
 #include "operators/llm/chat_service.hpp"
+#include "operators/registry.hpp"
 #include "support/chat_models.hpp"
 #include "support/contains.hpp"
 #include "support/npm_packages.hpp"

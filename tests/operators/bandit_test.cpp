@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/bandit.hpp"
+#include "operators/portfolio.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

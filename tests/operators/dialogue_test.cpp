@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/dialogue.hpp"
+#include "operators/registry.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>

@@ -28,7 +28,7 @@ const std::string kFirst = source("first",
 const std::string kSecond =
     source("second", "  A: {values: [2, 4, 32], default: 2}\n  B: {values: [1, 8], default: 1}\n");
 
-struct PromptContext {
+struct Observed {
   Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/softmax");
   std::vector<Workload> workloads = task.workloads("cpu_quick")->workloads;
   Facts facts{{"num_cores", 4.0}};
@@ -69,7 +69,7 @@ std::int64_t number(const Configuration& configuration, const char* name) {
 BOOST_AUTO_TEST_SUITE(knob_operators)
 
 BOOST_AUTO_TEST_CASE(tuning_walks_the_whole_space_once_and_then_says_that_it_is_exhausted) {
-  PromptContext context;
+  Observed context;
   TuneOperator tune(1);
   const IndividualId seed = context.add_measured(kFirst, {}, 1.0);
   tune.observe(seed, context.archive);
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(tuning_walks_the_whole_space_once_and_then_says_that_it_is_
 }
 
 BOOST_AUTO_TEST_CASE(tuning_never_proposes_what_is_in_flight) {
-  PromptContext context;
+  Observed context;
   TuneOperator tune(1);
   const IndividualId seed = context.add_measured(kFirst, {}, 1.0);
   tune.observe(seed, context.archive);
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(tuning_never_proposes_what_is_in_flight) {
 }
 
 BOOST_AUTO_TEST_CASE(tuning_continues_with_another_source_when_the_parent_has_no_knobs) {
-  PromptContext context;
+  Observed context;
   TuneOperator tune(1);
   std::string plain = source("plain", "  A: {values: [1], default: 1}\n  B: {values: [1], default: 1}\n");
   const IndividualId stiff = context.add_measured(plain, {}, 5.0),
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(tuning_continues_with_another_source_when_the_parent_has_no
 }
 
 BOOST_AUTO_TEST_CASE(a_tuner_rebuilt_from_its_observations_proposes_the_same) {
-  PromptContext context;
+  Observed context;
   TuneOperator live(1);
   RandomStream stream = stream_of(1, "test", 0);
   const IndividualId seed = context.add_measured(kFirst, {}, 1.0);
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_tuner_rebuilt_from_its_observations_proposes_the_same) {
 }
 
 BOOST_AUTO_TEST_CASE(a_child_has_values_of_both_parents_and_keeps_the_constraints) {
-  PromptContext context;
+  Observed context;
   CrossoverKnobs crossover;
   const IndividualId a = context.add_measured(kFirst, {{"A", std::int64_t{16}}, {"B", std::int64_t{2}}}, 3.0);
   const IndividualId b = context.add_measured(
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_child_has_values_of_both_parents_and_keeps_the_constraint
 
 // B makes no difference: a source whose kernels are the same for all of its values.
 BOOST_AUTO_TEST_CASE(values_that_gave_the_same_kernel_are_not_tried_again) {
-  PromptContext context;
+  Observed context;
   TuneOperator tune(1);
   CrossoverKnobs crossover;
   RandomStream stream = stream_of(1, "test", 0);
@@ -203,7 +203,7 @@ BOOST_AUTO_TEST_CASE(values_that_gave_the_same_kernel_are_not_tried_again) {
 }
 
 BOOST_AUTO_TEST_CASE(parents_of_different_sources_mix_what_they_share) {
-  PromptContext context;
+  Observed context;
   CrossoverKnobs crossover;
   const IndividualId a = context.add_measured(kFirst, {}, 3.0);
   const IndividualId b = context.add_measured(kSecond, {{"A", std::int64_t{4}}, {"B", std::int64_t{8}}}, 2.0);
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(parents_of_different_sources_mix_what_they_share) {
 }
 
 BOOST_AUTO_TEST_CASE(a_new_line_takes_all_settings_that_it_can) {
-  PromptContext context;
+  Observed context;
   CrossoverKnobs crossover;
   const IndividualId a = context.add_measured(kFirst, {}, 1.0);
   const IndividualId b = context.add_measured(kSecond, {{"A", std::int64_t{4}}, {"B", std::int64_t{8}}}, 2.0);
@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(a_new_line_takes_all_settings_that_it_can) {
 }
 
 BOOST_AUTO_TEST_CASE(parents_that_agree_in_everything_have_no_child) {
-  PromptContext context;
+  Observed context;
   CrossoverKnobs crossover;
   const IndividualId a = context.add_measured(kFirst, {{"A", std::int64_t{2}}}, 3.0);
   const IndividualId b = context.add_measured(kSecond, {{"A", std::int64_t{2}}}, 2.0);

@@ -9,7 +9,7 @@
 #include <SQLiteCpp/Database.h>
 
 #include "engine/store/summary.hpp"
-#include "operators/dialogue.hpp"
+#include "operators/registry.hpp"
 #include "support/contains.hpp"
 #include "support/record_view.hpp"
 #include "support/scripted_run.hpp"

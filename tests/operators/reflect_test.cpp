@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <mutex>
 
-#include "operators/dialogue.hpp"
+#include "operators/registry.hpp"
 #include "support/contains.hpp"
 #include "support/record_view.hpp"
 #include "support/scripted_run.hpp"

@@ -5,8 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "population/lineage.hpp"
-#include "population/novelty.hpp"
+#include "population/individual.hpp"
 
 using namespace cultivar;
 

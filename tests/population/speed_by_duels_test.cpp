@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What duels say of two individuals that never met.
-#include "population/speed_by_duels.hpp"
+#include "population/archive.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

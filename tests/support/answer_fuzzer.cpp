@@ -7,10 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "operators/llm/anthropic.hpp"
 #include "operators/llm/claude_output.hpp"
-#include "operators/llm/openai.hpp"
-#include "operators/llm/openai_responses.hpp"
+#include "operators/llm/http_chat.hpp"
 #include "support/chat_server.hpp"
 
 namespace cultivar::testing {

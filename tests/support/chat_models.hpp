@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "operators/llm/exchange_log.hpp"
+#include "operators/llm/chat_service.hpp"
 #include "operators/llm/providers.hpp"
 #include "support/chat_server.hpp"
 

@@ -4,12 +4,12 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "engine/search/evaluations.hpp"
 #include "engine/search/host_faults.hpp"
 #include "engine/search/pipeline.hpp"
 #include "engine/search/proposals.hpp"
 #include "engine/search/search.hpp"
-#include "engine/search/second_tries.hpp"
-#include "engine/store/snapshot.hpp"
+#include "engine/store/recorded_run.hpp"
 #include "support/simulated_evaluator.hpp"
 
 namespace cultivar::testing {

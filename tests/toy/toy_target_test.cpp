@@ -4,7 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
-#include "engine/scaffold/seed_source.hpp"
+#include "engine/scaffold/task_folder.hpp"
 #include "engine/search/search.hpp"
 #include "engine/store/record.hpp"
 #include "support/command.hpp"

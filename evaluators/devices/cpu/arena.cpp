@@ -17,7 +17,6 @@
 
 #include "evaluators/devices/device.hpp"
 #include "evaluators/system/memory_limit.hpp"
-#include "evaluators/system/resource_limits.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

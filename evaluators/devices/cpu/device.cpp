@@ -12,7 +12,6 @@
 #include "evaluators/devices/cpu/session.hpp"
 #include "evaluators/languages/binary_cache.hpp"
 #include "evaluators/profile/disassembly.hpp"
-#include "evaluators/profile/hot_loops.hpp"
 #include "evaluators/profile/profile.hpp"
 #include "evaluators/system/cores.hpp"
 
@@ -125,8 +124,7 @@ void CpuDevice::describe(const Binary& binary, const Plan&, std::string_view sou
     profile.missing.push_back(fmt::format("loops: {}", loops.error().message));
   profile.missing.push_back(
       "counters and stall reasons: the cpu target reads none; the findings follow from its machine code and "
-      "its "
-      "times");
+      "its times");
 }
 
 const Ceilings& CpuDevice::ceilings() {

@@ -3,15 +3,13 @@
 
 #include <cstdlib>
 
-#include "evaluators/devices/cuda/code/geometry.hpp"
 #include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/devices/cuda/code/launch_rules.hpp"
+#include "evaluators/devices/cuda/code/metric_sets.hpp"
 #include "evaluators/devices/cuda/code/occupancy.hpp"
-#include "evaluators/devices/cuda/code/profile_words.hpp"
 #include "evaluators/devices/cuda/code/tensor_map.hpp"
 #include "evaluators/devices/cuda/launcher.hpp"
 #include "evaluators/devices/cuda/run/device.hpp"
-#include "evaluators/devices/cuda/run/visible_gpu.hpp"
 #include "evaluators/devices/cuda/sanitizing.hpp"
 #include "evaluators/system/random.hpp"
 

@@ -64,7 +64,7 @@ std::string_view check_build_source() {
 #define cultivar_check_own __attribute__((visibility("hidden"), used)) cultivar_check_plain
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-struct cultivar_check_record {  // Violation in coverage/violation.hpp
+struct cultivar_check_record {  // Violation in coverage/coverage.hpp
   unsigned long cultivar_check_kind, cultivar_check_line, cultivar_check_index;
   char cultivar_check_text[104];
 };

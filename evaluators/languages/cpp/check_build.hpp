@@ -9,7 +9,7 @@
 //
 // The counters are bytes of a buffer that the plan of a check build has beside its own
 // (judge/check_build_runs.hpp): the byte at the offset of an instruction is 1 if the block at that place ran.
-// The first bytes, where an object has its headers and no code, hold a Violation (coverage/violation.hpp);
+// The first bytes, where an object has its headers and no code, hold a Violation (coverage/coverage.hpp);
 // the last `check_build_table` bytes are the table.
 #pragma once
 

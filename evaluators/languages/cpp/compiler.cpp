@@ -9,12 +9,10 @@
 #include <atomic>
 #include <csignal>
 #include <fstream>
-#include <sstream>
 
 #include "evaluators/devices/cpu/code/clock_instructions.hpp"
 #include "evaluators/devices/cpu/code/screen.hpp"
 #include "evaluators/languages/binary_cache.hpp"
-#include "evaluators/languages/compile_folder.hpp"
 #include "evaluators/languages/cpp/argument_check.hpp"
 #include "evaluators/languages/cpp/check_build.hpp"
 #include "evaluators/profile/disassembly.hpp"
@@ -24,7 +22,6 @@
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/system/resource_limits.hpp"
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/variant/source_files.hpp"
 
@@ -273,8 +270,7 @@ struct CpuCompiler::State {
     if (const auto walls = walls_around("/usr"); walls)
       return fmt::format(
           "compilers run {} with bounded memory, output and time, and may read nothing but /usr (Landlock); "
-          "no "
-          "bubblewrap: {}",
+          "no bubblewrap: {}",
           sandbox.outside_in_words(), sandbox.obstacle());
     else
       return fmt::format(
@@ -293,14 +289,12 @@ struct CpuCompiler::State {
     if (!words.empty()) words += ". ";
     words += fmt::format(
         "kernels and their compilers run in a weaker sandbox, {} and outside bubblewrap ({}); to have both, "
-        "allow user "
-        "namespaces for this process",
+        "allow user namespaces for this process",
         sandbox.outside_in_words(), sandbox.obstacle());
     if (!walls_around("/usr"))
       words +=
           ". Without Landlock a kernel's source can also include any file that this user can read, and "
-          "messages can "
-          "reveal its contents";
+          "messages can reveal its contents";
     return words;
   }
 };

@@ -15,7 +15,6 @@
 #include "evaluators/devices/cuda/code/instruction_shares.hpp"
 #include "evaluators/devices/cuda/code/ptx_coverage.hpp"
 #include "evaluators/languages/binary_cache.hpp"
-#include "evaluators/languages/compile_folder.hpp"
 #include "evaluators/languages/cuda_cpp/includes.hpp"
 #include "evaluators/languages/cuda_cpp/toolkit.hpp"
 #include "evaluators/system/files.hpp"
@@ -23,7 +22,6 @@
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/system/resource_limits.hpp"
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/variant/source_files.hpp"
 
@@ -225,8 +223,7 @@ struct CudaCompiler::State {
   std::string isolation() const {
     if (sandbox.usable())
       return "NVRTC runs in bubblewrap: no network, no home folder, read-only /usr, limited memory, output "
-             "and "
-             "time";
+             "and time";
     if (walls_around("/usr"))
       return fmt::format(
           "NVRTC runs with limited memory, output and time, and can read only /usr and its own toolkit "
@@ -241,8 +238,7 @@ struct CudaCompiler::State {
   std::string weakness() const {
     if (sandbox.usable() || walls_around("/usr")) return {};
     return "the kernel compiler can read all files of this user, and only the text of a source is checked "
-           "for "
-           "include directives; install bubblewrap and allow user namespaces for this process";
+           "for include directives; install bubblewrap and allow user namespaces for this process";
   }
 };
 

@@ -10,7 +10,6 @@
 #include <map>
 #include <optional>
 
-#include "evaluators/coverage/violation.hpp"
 #include "evaluators/system/lines.hpp"
 
 namespace cultivar {

@@ -12,7 +12,6 @@
 #include "evaluators/devices/opencl/code/opencl_program.hpp"
 #include "evaluators/devices/opencl/code/screen.hpp"
 #include "evaluators/languages/binary_cache.hpp"
-#include "evaluators/languages/compile_folder.hpp"
 #include "evaluators/languages/opencl_c/assembly.hpp"
 #include "evaluators/languages/opencl_c/check_build.hpp"
 #include "evaluators/languages/opencl_c/parameters.hpp"
@@ -21,7 +20,6 @@
 #include "evaluators/system/lines.hpp"
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/outside_signal.hpp"
-#include "evaluators/system/resource_limits.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {
@@ -220,8 +218,7 @@ tl::expected<Binary, CompileFailure> OpenclCompiler::compile(const Variant& vari
         trouble +
             "\n`args` lists one argument for each parameter, in order: tensors and workspaces are __global "
             "pointers, dimensions are int, and {value: ..., type: ...} gives another type; `local_bytes` "
-            "adds "
-            "one __local pointer at the end. (A macro replaces a parameter of the same name.)\n");
+            "adds one __local pointer at the end. (A macro replaces a parameter of the same name.)\n");
   const OpenclCode code = examine_opencl_code(std::as_bytes(std::span(*bytes)), place);
   if (!code.verdict.passed()) return fail(Stage::screen, code.verdict.reason, code.verdict.diagnostics);
   const auto assembly = s.assembly_in(place, variant, macros, deadline_s);

@@ -17,8 +17,7 @@ std::unique_ptr<Compiler> open(const CompilerOrder& order) {
 bool is_word_of_opencl(std::string_view name) {
   constexpr std::string_view words =
       " kernel global local constant private read_only write_only read_write half uchar ushort uint ulong "
-      "bool event_t "
-      "sampler_t image2d_t image3d_t size_t ptrdiff_t ";
+      "bool event_t sampler_t image2d_t image3d_t size_t ptrdiff_t ";
   return words.find(" " + std::string(name) + " ") != std::string_view::npos || c_family().reserves(name);
 }
 

@@ -19,17 +19,13 @@
 #include "evaluators/devices/cuda/code/ptx_text.hpp"
 #include "evaluators/devices/cuda/code/screen.hpp"
 #include "evaluators/languages/binary_cache.hpp"
-#include "evaluators/languages/compile_folder.hpp"
 #include "evaluators/languages/triton/module_text.hpp"
 #include "evaluators/languages/triton/order.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
-#include "evaluators/system/lines.hpp"
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/plain_text.hpp"
-#include "evaluators/system/python_sandbox.hpp"
-#include "evaluators/system/resource_limits.hpp"
 #include "evaluators/system/sandbox.hpp"
 
 namespace cultivar {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <array>
-
 #include "embedded/triton_format.hpp"
 #include "embedded/triton_frame.hpp"
 #include "embedded/triton_seeds.hpp"

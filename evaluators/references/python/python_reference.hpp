@@ -10,7 +10,7 @@
 #include <string>
 
 #include "evaluators/references/reference.hpp"
-#include "evaluators/system/python_sandbox.hpp"
+#include "evaluators/system/sandbox.hpp"
 
 namespace cultivar {
 

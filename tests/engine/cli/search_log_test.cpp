@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The log of a search without a terminal: rotated, and followed across rotations.
-#include "engine/cli/search_log.hpp"
+#include "engine/cli/detached_search.hpp"
 
 #include <sys/resource.h>
 #include <sys/wait.h>

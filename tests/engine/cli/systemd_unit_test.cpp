@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The unit file of a search, as systemd reads it.
-#include "engine/cli/systemd_unit.hpp"
+#include "engine/cli/detached_search.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `--cover`: which specializations a range of sizes needs.
-#include "engine/export/cover.hpp"
+#include "engine/export/domain.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <set>

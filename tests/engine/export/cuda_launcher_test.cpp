@@ -13,7 +13,6 @@
 #include <sstream>
 
 #include "engine/export/verify_shapes.hpp"
-#include "evaluators/devices/cuda/code/geometry.hpp"
 #include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/devices/cuda/code/launch_rules.hpp"
 #include "evaluators/devices/cuda/code/tensor_map.hpp"

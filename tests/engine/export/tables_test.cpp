@@ -8,7 +8,6 @@
 #include <tuple>
 
 #include "engine/export/bundle.hpp"
-#include "engine/export/markdown.hpp"
 #include "evaluators/system/files.hpp"
 #include "support/contains.hpp"
 #include "support/simulated_run.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/history/usual_json.hpp"
+#include "engine/history/recorded_individuals.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>

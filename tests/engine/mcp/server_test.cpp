@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <csignal>
 
-#include "engine/mcp/stdio.hpp"
 #include "support/simulated_bench.hpp"
 
 using namespace cultivar;

@@ -3,7 +3,6 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
-#include "engine/scaffold/seed_source.hpp"
 #include "engine/scaffold/task_folder.hpp"
 #include "evaluators/variant/variant.hpp"
 #include "support/command.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/search/changed_settings.hpp"
+#include "engine/search/beginning.hpp"
 
 #include <boost/test/unit_test.hpp>
 

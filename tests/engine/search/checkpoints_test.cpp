@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/search/checkpoints.hpp"
+#include "engine/search/recorder.hpp"
 
 #include <boost/test/unit_test.hpp>
 

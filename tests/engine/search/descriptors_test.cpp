@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a measured variant is like: the compiler's numbers, and those of its plan.
-#include "engine/search/descriptors.hpp"
+#include "engine/search/evaluations.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <set>

@@ -8,7 +8,6 @@
 #include <boost/test/unit_test.hpp>
 #include <thread>
 
-#include "engine/search/spent_budget.hpp"
 #include "engine/store/submissions.hpp"
 #include "support/contains.hpp"
 #include "support/search_parts.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/search/quiet_lease.hpp"
+#include "engine/search/worker_pool.hpp"
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "engine/store/record.hpp"
-#include "engine/store/run_lock.hpp"
+#include "engine/store/run_folder.hpp"
 #include "engine/store/summary.hpp"
 #include "support/simulated_evaluator.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a larger limit of the gate is advised, and which.
-#include "engine/search/undecided_duels.hpp"
+#include "engine/search/comparisons.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

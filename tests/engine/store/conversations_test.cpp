@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What agents outside of a search made is seen by all conversations about the run.
-#include "engine/store/conversations.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(a_record_of_an_earlier_version_and_a_search_that_works_wait
   Summary s;
   s.state = "running";
   set_momentary(s, "");
-  set_momentary(s, to_body({}));
+  set_momentary(s, to_body(Momentary{}));
   BOOST_TEST(s.challengers == 0);
   BOOST_TEST(!s.waiting);
   set_momentary(s, to_body({0, Pause{unix_now() - 9.0, unix_now() - 1.0, "x"}, {}}));

@@ -12,7 +12,7 @@
 #include "engine/store/checkpoint.hpp"
 #include "engine/store/names.hpp"
 #include "engine/store/record_writer.hpp"
-#include "engine/store/samples.hpp"
+#include "engine/store/rows.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/system/hash.hpp"
 #include "support/contains.hpp"

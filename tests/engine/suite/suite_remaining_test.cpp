@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/suite/suite_remaining.hpp"
+#include "engine/suite/suite_run.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

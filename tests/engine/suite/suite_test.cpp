@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "engine/suite/suite_fast_p.hpp"
 #include "engine/suite/suite_page.hpp"
 #include "engine/suite/suite_run.hpp"
 #include "support/contains.hpp"

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "evaluators/coverage/violation.hpp"
-
 using namespace cultivar;
 
 namespace {

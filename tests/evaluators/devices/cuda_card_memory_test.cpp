@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose fault a lack of memory on a card is. The figures are those of a card of 80 GiB.
-#include "evaluators/devices/cuda/run/card_memory.hpp"
+#include "evaluators/devices/cuda/run/device_memory.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -3,7 +3,6 @@
 // on a GPU; that they compile, and hold what they are to overwrite, is tested here.
 #include "evaluators/devices/cuda/run/own_kernels.hpp"
 
-#include "evaluators/devices/cuda/run/local_scrub.hpp"
 #include "support/cuda_kernels.hpp"
 
 using namespace cultivar;

@@ -3,7 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "evaluators/coverage/violation.hpp"
+#include "evaluators/coverage/coverage.hpp"
 #include "evaluators/devices/cuda/code/ptx_text.hpp"
 
 using namespace cultivar;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which calls of the driver make memory repeat, by a driver that records them. What a card does is tested on
 // a GPU.
-#include "evaluators/devices/cuda/run/repeated_memory.hpp"
+#include "evaluators/devices/cuda/run/device_memory.hpp"
 
 #include <fmt/format.h>
 

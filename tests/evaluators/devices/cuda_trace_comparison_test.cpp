@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What CUPTI saw of a run, compared with the plan.
-#include "evaluators/devices/cuda/run/trace_comparison.hpp"
+#include "evaluators/devices/cuda/run/kernel_trace.hpp"
 
 #include <boost/test/unit_test.hpp>
 

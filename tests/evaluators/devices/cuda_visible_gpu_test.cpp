@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/devices/cuda/run/visible_gpu.hpp"
+#include "evaluators/devices/cuda/run/device.hpp"
 
 #include <boost/test/unit_test.hpp>
 

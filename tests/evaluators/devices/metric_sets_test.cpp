@@ -6,7 +6,6 @@
 #include <cmath>
 #include <set>
 
-#include "evaluators/devices/cuda/code/profile_words.hpp"
 #include "evaluators/devices/cuda/run/counters.hpp"
 #include "evaluators/devices/cuda/run/pc_sampling.hpp"
 

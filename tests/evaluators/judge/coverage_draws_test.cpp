@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // long: 100 s, evaluators/judge, evaluators/coverage, evaluators/check
 // always: numbers_in*, a_wrong_path*
-#include "evaluators/judge/coverage_draws.hpp"
+#include "evaluators/judge/check_build_runs.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a duel's noise says of the device time that it needs.
-#include "evaluators/judge/outlook.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluators/languages/cpp/check_build.hpp"
 
-#include "evaluators/coverage/violation.hpp"
+#include "evaluators/coverage/coverage.hpp"
 #include "evaluators/judge/check_build_runs.hpp"
 #include "support/cpu_kernels.hpp"
 

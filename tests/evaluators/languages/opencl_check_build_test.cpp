@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "evaluators/coverage/violation.hpp"
+#include "evaluators/coverage/coverage.hpp"
 #include "evaluators/judge/check_build_runs.hpp"
 #include "support/contains.hpp"
 #include "support/opencl_kernels.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/profile/hot_loops.hpp"
+#include "evaluators/profile/disassembly.hpp"
 
 #include "support/cpu_kernels.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/statistics/alpha_ledger.hpp"
+#include "evaluators/statistics/sequential_test.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/statistics/location.hpp"
+#include "evaluators/statistics/quantiles.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines of several writers stay whole, and a file that is shared is bounded and never a link.
-#include "evaluators/system/append_line.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <thread>

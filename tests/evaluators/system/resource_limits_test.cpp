@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Limits of the shell: children get the lower one, and messages name it.
-#include "evaluators/system/resource_limits.hpp"
+#include "evaluators/system/memory_limit.hpp"
 
 #include <sys/resource.h>
 #include <sys/wait.h>

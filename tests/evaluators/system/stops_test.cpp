@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/system/stops.hpp"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/timing/stretches.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

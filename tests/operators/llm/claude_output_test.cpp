@@ -4,8 +4,6 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "operators/llm/terminal_codes.hpp"
-
 using namespace cultivar;
 
 namespace {

@@ -11,7 +11,7 @@
 #include <future>
 #include <thread>
 
-#include "operators/llm/empty_answer.hpp"
+#include "operators/llm/chat_errors.hpp"
 #include "operators/llm/plain_prompt.hpp"
 #include "support/ask_and_wait.hpp"
 #include "support/chat_models.hpp"

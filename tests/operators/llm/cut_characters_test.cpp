@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/llm/cut_characters.hpp"
+#include "operators/llm/sse.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "operators/llm/mailbox_files.hpp"
+#include "operators/llm/mailbox.hpp"
 #include "operators/llm/said_cost.hpp"
 #include "operators/llm/secret.hpp"
 #include "support/ask_and_wait.hpp"

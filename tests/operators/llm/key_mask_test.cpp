@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys that programs print: none is recorded or shown.
-#include "operators/llm/key_mask.hpp"
+#include "operators/llm/secret.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>

@@ -8,7 +8,6 @@
 #include <future>
 #include <thread>
 
-#include "operators/llm/mailbox_files.hpp"
 #include "support/chat_models.hpp"
 #include "support/command.hpp"
 

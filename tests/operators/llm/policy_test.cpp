@@ -3,10 +3,8 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
-#include "operators/llm/circuit_breaker.hpp"
+#include "operators/llm/call_policy.hpp"
 #include "operators/llm/ledger.hpp"
-#include "operators/llm/rate_limits.hpp"
-#include "operators/llm/retry.hpp"
 
 using namespace cultivar;
 using Kind = ChatError::Kind;

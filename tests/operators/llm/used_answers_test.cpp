@@ -3,7 +3,7 @@
 // the user once.
 #include <boost/test/unit_test.hpp>
 
-#include "operators/llm/empty_answer.hpp"
+#include "operators/llm/chat_errors.hpp"
 #include "support/chat_services.hpp"
 #include "support/contains.hpp"
 

@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "evaluators/variant/example.hpp"
-#include "operators/prompts/prompt_kit.hpp"
+#include "operators/prompts/prompt.hpp"
 #include "support/contains.hpp"
 
 using namespace cultivar;

@@ -8,8 +8,8 @@
 #include <chrono>
 #include <cmath>
 
-#include "operators/dialogue.hpp"
 #include "operators/mutate.hpp"
+#include "operators/registry.hpp"
 #include "support/contains.hpp"
 #include "support/record_view.hpp"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "evaluators/profile/bottleneck.hpp"
-#include "operators/dialogue.hpp"
+#include "operators/registry.hpp"
 #include "support/command.hpp"
 #include "support/contains.hpp"
 #include "support/record_view.hpp"

@@ -4,7 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "operators/prompts/tried_values.hpp"
+#include "operators/prompts/idea_pieces.hpp"
 #include "support/contains.hpp"
 #include "support/record_view.hpp"
 

@@ -4,7 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
-#include "population/lineage.hpp"
+#include "population/individual.hpp"
 #include "support/settled.hpp"
 
 using namespace cultivar;

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "evaluators/profile/hot_loops.hpp"
+#include "evaluators/profile/disassembly.hpp"
 
 namespace cultivar {
 namespace {

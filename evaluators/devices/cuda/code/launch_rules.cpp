@@ -4,17 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "evaluators/devices/cuda/code/geometry.hpp"
 #include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/devices/cuda/code/tensor_map.hpp"
 #include "evaluators/system/files.hpp"
 
 namespace cultivar {
+
 namespace {
 
 using Three = std::array<std::uint32_t, 3>;

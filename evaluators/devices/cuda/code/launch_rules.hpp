@@ -2,6 +2,8 @@
 // What a plan and a cubin must agree on before launch, as far as it can be checked without a GPU.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <filesystem>
 
 #include "evaluators/devices/cuda/code/cubin.hpp"
@@ -28,5 +30,24 @@ Expected<void> check_launches(const Cubin&, const Plan&, const Facts&);
 // that depends on the card, passes and is checked on the card.
 Expected<void> check_launches(const std::filesystem::path& cubin, const Variant&, const Task&,
                               const Workload&, const std::string& architecture);
+
+// A launch's keys as the driver takes them.
+struct Geometry {
+  std::array<std::uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
+  std::size_t shared_bytes = 0;  // dynamic
+  bool cooperative = false, programmatic_dependent = false;
+
+  explicit Geometry(const LaunchNumbers& launch)
+      : grid(launch.three("grid")),
+        block(launch.three("block")),
+        cluster(launch.three("cluster")),
+        shared_bytes(static_cast<std::size_t>(launch.number("shared", 0))),
+        cooperative(launch.flag("cooperative")),
+        programmatic_dependent(launch.flag("programmatic_dependent")) {}
+};
+
+inline std::uint64_t product(const std::array<std::uint32_t, 3>& v) {
+  return std::uint64_t{v[0]} * v[1] * v[2];
+}
 
 }  // namespace cultivar

@@ -2,7 +2,6 @@
 #include "evaluators/devices/cuda/code/line_table.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include "evaluators/devices/elf_bytes.hpp"
 

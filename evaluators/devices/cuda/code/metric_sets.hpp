@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "evaluators/devices/instruments.hpp"
+#include "evaluators/profile/bottleneck.hpp"
 
 namespace cultivar {
 
@@ -22,5 +23,8 @@ struct Counter {
 std::span<const Counter> counters();
 
 CounterValues by_key(const std::vector<std::string>& metrics, const std::vector<double>& values);
+
+// How profiles of the cuda target are explained. A new rule is one function and one line in a table.
+const ProfileWords& cuda_profile_words();
 
 }  // namespace cultivar

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <map>
 
-#include "evaluators/coverage/violation.hpp"
 #include "evaluators/devices/cuda/code/ptx_text.hpp"
 #include "evaluators/system/lines.hpp"
 

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "evaluators/devices/cuda/code/ptx_text.hpp"
 #include "evaluators/devices/cuda/code/screen.hpp"
@@ -17,7 +16,6 @@
 namespace cultivar {
 namespace {
 
-using Names = std::set<std::string_view>;
 using Kind = PtxToken::Kind;
 
 constexpr std::string_view constant_memory = "constant memory";
@@ -62,7 +60,7 @@ std::size_t read_through(const PtxStatement& s) {
 
 class Flow {
  public:
-  Flow(const Ptx& ptx, const Names& variables) : ptx_(ptx) {
+  Flow(const Ptx& ptx, const PtxNames& variables) : ptx_(ptx) {
     for (const std::string_view v : variables) variables_[v] = {v};
     ptx.walk([this](const auto& body) { settle(body); }, [this](const PtxStatement& s) { declare(s); });
   }
@@ -71,8 +69,6 @@ class Flow {
   bool declares(std::string_view name) const { return declared_.contains(name); }
 
  private:
-  using Holds = std::map<std::string_view, Names>;  // name -> variables whose address it may hold
-
   // `.global .align 4 .b8 table[16] = {...}`: an initializer with an address hides it from the analysis, and
   // so does a directive that is not a declaration.
   void declare(const PtxStatement& s) {
@@ -90,18 +86,9 @@ class Flow {
     }
   }
 
-  static Names held(const Holds& holds, const PtxTokens& tokens) {
-    Names all;
-    for (const PtxToken& t : tokens)
-      if (t.kind == Kind::name)
-        if (const auto found = holds.find(t.text); found != holds.end())
-          all.insert(found->second.begin(), found->second.end());
-    return all;
-  }
-
   // Analyzes one function: computes what its registers may hold until nothing changes, then where that goes.
   void settle(const std::vector<const PtxStatement*>& body) {
-    Holds holds = variables_;
+    PtxHolds holds = variables_;
     for (bool grew = true; grew;) {
       grew = false;
       for (const PtxStatement* s : body) {
@@ -110,11 +97,11 @@ class Flow {
         const auto operands = s->operands();
         for (const std::size_t i : from) {
           if (i >= operands.size()) continue;
-          const Names incoming = held(holds, operands[i]);
+          const PtxNames incoming = held(holds, operands[i]);
           if (incoming.empty()) continue;
           for (const PtxToken& to : operands[0]) {
             if (to.kind != Kind::name) continue;
-            Names& there = holds[to.text];
+            PtxNames& there = holds[to.text];
             const std::size_t before = there.size();
             there.insert(incoming.begin(), incoming.end());
             grew = grew || there.size() != before;
@@ -125,7 +112,7 @@ class Flow {
     for (const PtxStatement* s : body) judge(holds, *s);
   }
 
-  void judge(const Holds& holds, const PtxStatement& s) {
+  void judge(const PtxHolds& holds, const PtxStatement& s) {
     const PtxTokens modifiers = s.modifiers();
     const auto is = [&](std::string_view what) {
       return std::any_of(modifiers.begin(), modifiers.end(), [&](const PtxToken& m) { return m.is(what); });
@@ -145,7 +132,7 @@ class Flow {
     const std::vector<std::size_t> from = handed_on(s);
     std::size_t addresses = 0;  // how many operands of a sum are addresses
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      const Names here = held(holds, operands[i]);
+      const PtxNames here = held(holds, operands[i]);
       if (here.empty()) continue;
       const bool hands_on = std::find(from.begin(), from.end(), i) != from.end();
       if (hands_on && plain_name(operands[i], false) != "") {
@@ -159,22 +146,22 @@ class Flow {
     }
   }
 
-  void escape(const Names& variables, const PtxStatement& s) {
+  void escape(const PtxNames& variables, const PtxStatement& s) {
     for (const std::string_view v : variables)
       written_.try_emplace(v,
                            fmt::format("{}its address goes into '{}'", ptx_.place_of(s), s.spelled_opcode()));
   }
 
   const Ptx& ptx_;
-  Holds variables_;
+  PtxHolds variables_;
   std::map<std::string_view, std::string> written_;  // variable -> why it counts as written
-  Names declared_;
+  PtxNames declared_;
 };
 
 }  // namespace
 
 std::vector<WritableVariable> writable_variables(const Cubin& cubin, std::string_view text) {
-  Names variables;
+  PtxNames variables;
   for (const CubinVariable& v : cubin.globals) variables.insert(v.name);
   for (const CubinVariable& v : cubin.constants) variables.insert(v.name);
   std::vector<WritableVariable> writable;

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <set>
 
 #include "evaluators/devices/cuda/code/ptx_text.hpp"
 #include "evaluators/devices/cuda/code/screen.hpp"
@@ -17,7 +16,6 @@
 namespace cultivar {
 namespace {
 
-using Names = std::set<std::string_view>;
 using Kind = PtxToken::Kind;
 
 std::uint64_t number_in(std::string_view text) {
@@ -80,8 +78,6 @@ class Parameters {
   const std::string& beyond() const { return beyond_; }
 
  private:
-  using Holds = std::map<std::string_view, Names>;  // register -> parameters whose address it may hold
-
   // Notes what a directive declares: parameters of kernels with their sizes, those of functions and calls,
   // and registers.
   void declare(const PtxStatement& s) {
@@ -121,15 +117,6 @@ class Parameters {
     end_of_one();
   }
 
-  static Names held(const Holds& holds, const PtxTokens& tokens) {
-    Names all;
-    for (const PtxToken& t : tokens)
-      if (t.kind == Kind::name)
-        if (const auto found = holds.find(t.text); found != holds.end())
-          all.insert(found->second.begin(), found->second.end());
-    return all;
-  }
-
   // The operands whose address the first one then holds.
   static std::vector<std::size_t> handed_on(const PtxStatement& s) {
     if (s.opcode() == "mov" || s.opcode() == "cvta") return {1};
@@ -138,7 +125,7 @@ class Parameters {
   }
 
   void settle(const std::vector<const PtxStatement*>& body) {
-    Holds holds;
+    PtxHolds holds;
     for (const auto& [name, bytes] : sizes_) holds[name] = {name};
     for (bool grew = true; grew;) {
       grew = false;
@@ -146,9 +133,9 @@ class Parameters {
         const auto operands = s->operands();
         for (const std::size_t i : handed_on(*s)) {
           if (i >= operands.size() || operands[0].size() != 1) continue;
-          const Names incoming = held(holds, operands[i]);
+          const PtxNames incoming = held(holds, operands[i]);
           if (incoming.empty()) continue;
-          Names& there = holds[operands[0].front().text];
+          PtxNames& there = holds[operands[0].front().text];
           const std::size_t before = there.size();
           there.insert(incoming.begin(), incoming.end());
           grew = grew || there.size() != before;
@@ -160,7 +147,7 @@ class Parameters {
         beyond_ = fmt::format("{}'{}'", ptx_.place_of(*s), s->spelled_opcode());
   }
 
-  bool reads_within(const Holds& holds, const PtxTokens& operand, std::uint64_t bytes) const {
+  bool reads_within(const PtxHolds& holds, const PtxTokens& operand, std::uint64_t bytes) const {
     const Place place = place_of(operand);
     const auto found = holds.find(place.name);
     if (found == holds.end()) return false;
@@ -169,7 +156,7 @@ class Parameters {
     });
   }
 
-  bool stays_within(const Holds& holds, const PtxStatement& s) const {
+  bool stays_within(const PtxHolds& holds, const PtxStatement& s) const {
     const PtxTokens modifiers = s.modifiers();
     const auto operands = s.operands();
     const bool space = std::any_of(modifiers.begin(), modifiers.end(), of_parameters);
@@ -209,7 +196,7 @@ class Parameters {
   }
 
   // `[map]` or `[map, {coordinates}]`.
-  static bool names_a_map(const Holds& holds, const PtxTokens& operand) {
+  static bool names_a_map(const PtxHolds& holds, const PtxTokens& operand) {
     if (operand.size() < 3 || !operand.front().is("[") || !(operand[2].is(",") || operand[2].is("]")))
       return false;
     return held(holds, {operand.begin() + 2, operand.end()}).empty();
@@ -217,7 +204,7 @@ class Parameters {
 
   const Ptx& ptx_;
   std::map<std::string_view, std::uint64_t> sizes_;  // of the kernels' parameters
-  Names others_, registers_;                         // parameters of functions and calls; registers
+  PtxNames others_, registers_;                      // parameters of functions and calls; registers
   std::string beyond_;
 };
 

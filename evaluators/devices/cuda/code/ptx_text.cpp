@@ -334,4 +334,13 @@ Expected<Ptx> read_ptx(std::string_view text) {
   return result;
 }
 
+PtxNames held(const PtxHolds& holds, const PtxTokens& tokens) {
+  PtxNames all;
+  for (const PtxToken& t : tokens)
+    if (t.kind == PtxToken::Kind::name)
+      if (const auto found = holds.find(t.text); found != holds.end())
+        all.insert(found->second.begin(), found->second.end());
+  return all;
+}
+
 }  // namespace cultivar

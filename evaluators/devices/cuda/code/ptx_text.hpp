@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,5 +58,10 @@ struct Ptx {
 
 // The result refers to `text`. An Error means that ptxas might read the text differently.
 Expected<Ptx> read_ptx(std::string_view text);
+
+// By a name, a register's or a variable's: the names whose addresses it may hold.
+using PtxNames = std::set<std::string_view>;
+using PtxHolds = std::map<std::string_view, PtxNames>;
+PtxNames held(const PtxHolds&, const PtxTokens&);  // by all of the tokens that are names
 
 }  // namespace cultivar

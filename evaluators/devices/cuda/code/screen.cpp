@@ -60,15 +60,13 @@ ScreenVerdict screen_variables(const Cubin& cubin, std::string_view ptx) {
     }
     named.push_back(fmt::format("{} ({})", cut(readable(v.name), 100), v.why));
   }
-  return {
-      fmt::format("the kernel has variables that it may write: {}", fmt::join(named, ", ")),
-      "A kernel may not keep state between runs. Put state into a workspace of the manifest (`zero: true` "
-      "for counters) and tables into __constant__ or constexpr arrays that are only read, in the kernel or "
-      "in functions that are inlined. Index them by numbers, so that the address of the table is only "
-      "copied, added to and loaded from. A table whose address is compared, shifted, masked or stored, or "
-      "goes to a function that is not inlined, to another variable or to inline assembly other than ld and "
-      "the source "
-      "of cp.async, counts as written."};
+  return {fmt::format("the kernel has variables that it may write: {}", fmt::join(named, ", ")),
+          "A kernel may not keep state between runs. Put state into a workspace of the manifest (`zero: "
+          "true` for counters) and tables into __constant__ or constexpr arrays that are only read, in the "
+          "kernel or in functions that are inlined. Index them by numbers, so that the address of the table "
+          "is only copied, added to and loaded from. A table whose address is compared, shifted, masked or "
+          "stored, or goes to a function that is not inlined, to another variable or to inline assembly "
+          "other than ld and the source of cp.async, counts as written."};
 }
 
 bool is_clock(std::string_view name) {
@@ -106,12 +104,10 @@ ScreenVerdict screen_registers(const Ptx& ptx, const Manifest& manifest) {
                 "cooperative groups needs `cooperative: true` in its launch."};
     }
   if (const std::string where = beyond_grid_barrier(ptx); !where.empty())
-    return {
-        fmt::format("the kernel uses the driver's memory for more than the grid barrier ({})", where),
-        "Only this_grid().sync() of cooperative groups may use %envreg1 and %envreg2, in the kernel or in "
-        "functions that are inlined, because the memory that they point to outlives the launch. Put state "
-        "into a "
-        "workspace of the manifest."};
+    return {fmt::format("the kernel uses the driver's memory for more than the grid barrier ({})", where),
+            "Only this_grid().sync() of cooperative groups may use %envreg1 and %envreg2, in the kernel or "
+            "in functions that are inlined, because the memory that they point to outlives the launch. Put "
+            "state into a workspace of the manifest."};
   return {};
 }
 
@@ -283,8 +279,7 @@ ScreenVerdict screen_kernel(const Cubin& cubin, const Manifest& manifest, const 
     return {fmt::format("kernel '{}' has {} parameters, but the manifest gives {} arguments", launch.kernel,
                         kernel->parameters.size(), launch.args.size()),
             "`args` lists one argument per parameter, in order. (A macro replaces a parameter of the same "
-            "parameter's "
-            "name: omit specialized dimensions from both.)"};
+            "parameter's name: omit specialized dimensions from both.)"};
   for (std::size_t i = 0; i < launch.args.size(); ++i) {
     const std::uint32_t given = bytes_of(manifest, launch.args[i]), taken = kernel->parameters[i].bytes;
     if (given == 0 ? taken <= 8 : given == taken) continue;
@@ -292,8 +287,7 @@ ScreenVerdict screen_kernel(const Cubin& cubin, const Manifest& manifest, const 
                         launch.kernel, taken, launch.args[i].text,
                         given == 0 ? "at most 8" : fmt::format("{}", given)),
             "Pointers have 8 bytes, dimensions are int (4 bytes), `{value: ..., type: ...}` gives another "
-            "type, and a "
-            "tensor map is a const __grid_constant__ CUtensorMap (128 bytes)."};
+            "type, and a tensor map is a const __grid_constant__ CUtensorMap (128 bytes)."};
   }
   return {};
 }

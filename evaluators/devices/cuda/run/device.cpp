@@ -3,29 +3,126 @@
 
 #include <fmt/format.h>
 
+#include <dlfcn.h>
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <span>
+#include <sstream>
+#include <vector>
 
 #include "evaluators/devices/cuda/code/cubin.hpp"
-#include "evaluators/devices/cuda/code/geometry.hpp"
+#include "evaluators/devices/cuda/code/launch_rules.hpp"
 #include "evaluators/devices/cuda/code/line_table.hpp"
 #include "evaluators/devices/cuda/code/metric_sets.hpp"
 #include "evaluators/devices/cuda/code/occupancy.hpp"
-#include "evaluators/devices/cuda/run/ceilings.hpp"
 #include "evaluators/devices/cuda/run/counters.hpp"
+#include "evaluators/devices/cuda/run/driver.hpp"
+#include "evaluators/devices/cuda/run/gpu.hpp"
 #include "evaluators/devices/cuda/run/pageable_memory.hpp"
 #include "evaluators/devices/cuda/run/pc_sampling.hpp"
 #include "evaluators/devices/cuda/run/session.hpp"
-#include "evaluators/devices/cuda/run/visible_gpu.hpp"
 #include "evaluators/languages/binary_cache.hpp"
 #include "evaluators/system/files.hpp"
 
 namespace cultivar {
+
 namespace cuda {
 namespace {
+
+constexpr double kDeadlineSeconds = 20.0;
+constexpr std::size_t kCopyBytes = std::size_t{1} << 30;
+// The latest architecture whose matrix units the kernels of own_kernels.cu can saturate.
+constexpr int kLastKnownCapability = 90;
+
+class Meter {
+ public:
+  explicit Meter(Gpu& gpu) : gpu_(gpu) {}
+
+  // The shortest of `runs` launches, in seconds.
+  template <class Launch>
+  double seconds(int runs, const Launch& launch) {
+    const Driver& driver = gpu_.driver();
+    double best = 1e9;
+    for (int i = 0; i <= runs; ++i) {
+      driver.must(driver.EventRecord(gpu_.tools().begin, gpu_.stream()), "measuring peak rates");
+      driver.must(launch(), "measuring peak rates");
+      driver.must(driver.EventRecord(gpu_.tools().end, gpu_.stream()), "measuring ceilings");
+      if (const auto fault = gpu_.wait(deadline_in(kDeadlineSeconds), "a kernel that measures peak rates"))
+        throw MissingError(fault->detail);
+      float ms = 0.0f;
+      driver.must(driver.EventElapsedTime(&ms, gpu_.tools().begin, gpu_.tools().end), "measuring peak rates");
+      if (i > 0) best = std::min(best, static_cast<double>(ms) * 1e-3);
+    }
+    return best;
+  }
+
+  Ceilings measure() {
+    const OwnKernels& own = gpu_.kernels();
+    const auto memory = [&](std::size_t bytes) {
+      auto allocated = DeviceMemory::allocate(gpu_, bytes);
+      if (!allocated)
+        throw std::runtime_error(
+            "the GPU has too little free memory to measure its peak rates; free some and try again");
+      gpu_.driver().must(own.poison(allocated->address(), bytes, 1), "measuring peak rates");
+      return std::move(*allocated);
+    };
+    const DeviceMemory from = memory(kCopyBytes), to = memory(kCopyBytes);
+    Ceilings result;
+    result.bytes_per_second =
+        2.0 * kCopyBytes / seconds(20, [&] { return own.copy(to.address(), from.address(), kCopyBytes); });
+    result.bytes_per_second =
+        std::max(result.bytes_per_second, 1.0 * kCopyBytes / seconds(10, [&] {
+                                            return own.read(from.address(), kCopyBytes, 1, to.address());
+                                          }));
+    const std::size_t near = static_cast<std::size_t>(gpu_.attribute(attribute::l2_bytes)) / 4;
+    constexpr std::uint32_t passes = 64;
+    result.cached_bytes_per_second =
+        std::max(static_cast<double>(near) * passes /
+                     seconds(10, [&] { return own.read(from.address(), near, passes, to.address()); }),
+                 result.bytes_per_second);
+    result.handshake_s = seconds(50, [&] { return own.nothing(); });
+    const int capability = gpu_.capability();
+    if (capability <= kLastKnownCapability) {
+      double flops = 0.0;
+      const double took = seconds(20, [&] { return own.matrix(4000, to.address(), capability, &flops); });
+      result.flops = flops / took;
+    }
+    return result;
+  }
+
+ private:
+  Gpu& gpu_;
+};
+
+std::string name_of(const Gpu& gpu) {
+  int version = 0;
+  gpu.driver().must(gpu.driver().DriverGetVersion(&version), "reading the driver version");
+  return fmt::format("{} {} driver {}", gpu.name(), gpu.bus_id(), version);
+}
+
+// Peak rates of this card, measured by Cultivar's own kernels: no candidate can exceed them.
+//
+// Reads the cache if this card (name, bus and driver) was measured before; otherwise measures, which takes
+// about one second, and writes the cache. The matrix rate is 0 on architectures whose fastest unit
+// own_kernels.cu does not use. Throws MissingError when a kernel fails.
+Ceilings ceilings_of(Gpu& gpu, const std::filesystem::path& cache) {
+  if (const auto known = kept_ceilings(cache, name_of(gpu))) return *known;
+  Ceilings result = Meter(gpu).measure();
+  keep_ceilings(cache, name_of(gpu), result);
+  return result;
+}
+
+// Measures again, keeps the greater of each value, and writes the cache.
+Ceilings raised_ceilings(Gpu& gpu, const std::filesystem::path& cache, Ceilings known) {
+  const Ceilings again = Meter(gpu).measure();
+  raise_rates(known, again);
+  known.handshake_s = std::min(known.handshake_s, again.handshake_s);
+  keep_ceilings(cache, name_of(gpu), known);
+  return known;
+}
 
 // False: no kernel is checked beyond 2^31 elements (judge/large_check.hpp). Memory that repeats has not been
 // tried on a GPU yet.
@@ -234,6 +331,45 @@ std::unique_ptr<Device> open_cuda_device(int index, const std::filesystem::path&
   } catch (const MissingError& e) {
     throw MissingError(fmt::format("GPU {}: {}", index, e.what()));
   }
+}
+
+namespace {
+
+std::vector<std::string> entries_of(const std::string& listed) {
+  std::vector<std::string> entries;
+  std::istringstream text(listed);
+  for (std::string entry; std::getline(text, entry, ',');) {
+    const std::size_t first = entry.find_first_not_of(' '), last = entry.find_last_not_of(' ');
+    // The driver stops at the first invalid entry: "0,-1,2" shows one GPU.
+    if (first == entry.npos || entry[first] == '-') break;
+    entries.push_back(entry.substr(first, last - first + 1));
+  }
+  return entries;
+}
+
+}  // namespace
+
+Expected<std::string> visible_gpu(const std::optional<std::string>& listed, int index) {
+  if (!listed) return std::to_string(index);
+  const std::vector<std::string> entries = entries_of(*listed);
+  if (index < 0 || static_cast<std::size_t>(index) >= entries.size())
+    return failure(ErrorKind::missing, "find the GPU",
+                   fmt::format("CUDA_VISIBLE_DEVICES is '{}', which shows {} GPU{}; there is no "
+                               "GPU number {} (numbers start at 0)",
+                               *listed, entries.size(), entries.size() == 1 ? "" : "s", index));
+  return entries[static_cast<std::size_t>(index)];
+}
+
+int visible_gpus(const std::optional<std::string>& listed) {
+  if (listed) return static_cast<int>(entries_of(*listed).size());
+  std::string ignored;
+  void* const nvml =
+      cuda::open_library({"libnvidia-ml.so.1", "/usr/local/nvidia/lib64/libnvidia-ml.so.1"}, &ignored);
+  if (nvml == nullptr) return 0;
+  const auto init = reinterpret_cast<int (*)()>(::dlsym(nvml, "nvmlInit_v2"));
+  const auto count = reinterpret_cast<int (*)(unsigned*)>(::dlsym(nvml, "nvmlDeviceGetCount_v2"));
+  unsigned gpus = 0;
+  return init != nullptr && count != nullptr && init() == 0 && count(&gpus) == 0 ? static_cast<int>(gpus) : 0;
 }
 
 }  // namespace cultivar

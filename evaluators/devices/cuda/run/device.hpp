@@ -4,8 +4,11 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "evaluators/devices/device.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
@@ -16,5 +19,15 @@ namespace cultivar {
 // Throws MissingError if there is no driver, no such device, no NVRTC, or the GPU does not respond.
 std::unique_ptr<Device> open_cuda_device(int index, const std::filesystem::path& cache,
                                          const std::filesystem::path& compiler = {});
+
+// Selects the GPU that a worker may see.
+
+// The value of CUDA_VISIBLE_DEVICES for a process that may see only the GPU with this number. `listed` is the
+// current value (nullopt: not set); its entries (numbers, UUIDs, MIG names) are counted from 0. The Error
+// says that there are fewer entries.
+Expected<std::string> visible_gpu(const std::optional<std::string>& listed, int index);
+
+// The number of visible GPUs: the entries of CUDA_VISIBLE_DEVICES, or NVML's count; 0 if unknown.
+int visible_gpus(const std::optional<std::string>& listed);
 
 }  // namespace cultivar

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluators/devices/cuda/run/device_memory.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "evaluators/devices/cuda/run/gpu.hpp"
 #include "evaluators/system/secret.hpp"
 
 namespace cultivar::cuda {
+
 namespace {
 
 constexpr Address kLowest = Address{1} << 40, kHighest = Address{7} << 44;  // of random addresses
@@ -95,6 +99,160 @@ bool DeviceMemory::map_somewhere(std::size_t bytes) {
   if (mapped) driver.MemUnmap(place, whole);
   if (base != 0) driver.MemAddressFree(base, reserved);
   return false;
+}
+
+namespace {
+
+constexpr std::size_t kMostResidents = 12, kMostStaged = 4;
+constexpr std::size_t kStretchPadding = 16;  // because windows are read in whole words
+// Memory that the device accesses directly cannot be paged out, so this limits it per stretch.
+constexpr std::size_t kMostStagedBytes = std::size_t{1} << 30;
+
+template <class Places>
+auto find(Places& places, std::uint64_t stretch) {
+  return std::ranges::find_if(places, [&](const auto& place) { return place.stretch == stretch; });
+}
+
+template <class Places>
+auto& oldest_or_new(Places& places, std::size_t most) {
+  if (places.size() < most) return places.emplace_back();
+  return *std::ranges::min_element(places, {}, [](const auto& place) { return place.last_used; });
+}
+
+}  // namespace
+
+Residents::~Residents() {
+  for (const Staged& staged : staged_)
+    if (!gpu_.lost()) gpu_.driver().MemFreeHost(staged.memory);
+}
+
+void Residents::stage(std::uint64_t stretch, std::span<const std::byte> whole) {
+  if (gpu_.lost() || whole.size() > kMostStagedBytes) return;
+  if (find(residents_, stretch) != residents_.end() || find(staged_, stretch) != staged_.end()) return;
+  Staged& place = oldest_or_new(staged_, kMostStaged);
+  place.stretch = 0;
+  if (place.bytes < whole.size()) {
+    if (place.memory != nullptr) gpu_.driver().MemFreeHost(place.memory);
+    place.memory = nullptr;
+    place.bytes = 0;
+    if (gpu_.driver().MemHostAlloc(&place.memory, whole.size(), 0) != result::success) {
+      place.memory = nullptr;
+      return;
+    }
+    place.bytes = whole.size();
+  }
+  std::memcpy(place.memory, whole.data(), whole.size());
+  place.stretch = stretch;
+  place.last_used = ++uses_;
+}
+
+Address Residents::get(std::uint64_t stretch, std::span<const std::byte> whole) {
+  ++uses_;
+  if (const auto known = find(residents_, stretch); known != residents_.end()) {
+    known->last_used = uses_;
+    return known->memory.address();
+  }
+  const std::size_t bytes = whole.size() + kStretchPadding;
+  Resident* place = &oldest_or_new(residents_, kMostResidents);
+  place->stretch = 0;
+  if (place->memory.size() != bytes) {
+    place->memory = DeviceMemory();
+    auto memory = DeviceMemory::allocate(gpu_, bytes);
+    if (!memory) {  // evict all others
+      residents_.clear();
+      place = &residents_.emplace_back();
+      memory = DeviceMemory::allocate(gpu_, bytes);
+    }
+    if (!memory) return 0;
+    place->memory = std::move(*memory);
+  }
+  const auto staged = find(staged_, stretch);
+  const void* const from = staged != staged_.end() ? staged->memory : whole.data();
+  if (gpu_.driver().MemcpyHtoDAsync(place->memory.address(), from, whole.size(), gpu_.stream()) !=
+      result::success)
+    return 0;
+  place->stretch = stretch;
+  place->last_used = uses_;
+  return place->memory.address();
+}
+
+RepeatedMemory::RepeatedMemory(RepeatedMemory&& other) noexcept {
+  *this = std::move(other);
+}
+
+RepeatedMemory& RepeatedMemory::operator=(RepeatedMemory&& other) noexcept {
+  std::swap(driver_, other.driver_);
+  std::swap(first_, other.first_);
+  std::swap(end_, other.end_);
+  std::swap(period_, other.period_);
+  std::swap(repeats_, other.repeats_);
+  std::swap(mapped_, other.mapped_);
+  return *this;
+}
+
+RepeatedMemory::~RepeatedMemory() {
+  if (driver_ == nullptr) return;
+  Address at = first_;
+  for (const std::uint64_t bytes : mapped_) {
+    driver_->MemUnmap(at, bytes);
+    at += bytes;
+  }
+  driver_->MemAddressFree(first_, end_ - first_);
+}
+
+std::optional<RepeatedMemory> RepeatedMemory::map(const Driver& driver, int device, std::size_t grain,
+                                                  std::uint64_t period, std::uint64_t repeats,
+                                                  std::uint64_t rest) {
+  if (!driver.maps_memory() || grain == 0 || period == 0 || period % grain != 0 || repeats == 0)
+    return std::nullopt;
+  const std::uint64_t behind = (rest + grain - 1) / grain * grain;
+  MemoryProperties properties;
+  properties.device = device;
+  RepeatedMemory memory;
+  memory.period_ = period, memory.repeats_ = repeats;
+  if (driver.MemAddressReserve(&memory.first_, period * repeats + behind, grain, 0, 0) != result::success)
+    return std::nullopt;
+  memory.end_ = memory.first_ + period * repeats + behind;
+  memory.driver_ = &driver;
+  const auto add = [&](std::uint64_t bytes, std::uint64_t times) {
+    MemoryHandle handle = 0;
+    if (driver.MemCreate(&handle, bytes, &properties, 0) != result::success) return false;
+    bool mapped = true;
+    for (std::uint64_t i = 0; i < times && mapped; ++i) {
+      Address at = memory.first_;
+      for (const std::uint64_t each : memory.mapped_) at += each;
+      mapped = driver.MemMap(at, bytes, 0, handle, 0) == result::success;
+      if (mapped) memory.mapped_.push_back(bytes);
+    }
+    driver.MemRelease(handle);  // the mappings keep the memory
+    return mapped;
+  };
+  const MemoryAccess access{MemoryProperties::on_device, device, MemoryAccess::read_and_write};
+  if (!add(period, repeats) || (behind > 0 && !add(behind, 1)) ||
+      driver.MemSetAccess(memory.first_, memory.end_ - memory.first_, &access, 1) != result::success)
+    return std::nullopt;
+  return memory;
+}
+
+namespace {
+
+// At most what a process holds beyond its allocations: its context, code, and the local memory of its
+// kernels.
+constexpr std::uint64_t kContext = std::uint64_t{2} << 30;
+
+std::string gib(std::uint64_t bytes) {
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / 0x1p30);
+}
+
+}  // namespace
+
+Fault lack_of_memory(const CardMemory& card, std::uint64_t needed, const std::string& what) {
+  const std::uint64_t own = card.own + kContext, used = card.total - card.free;
+  const bool fits_alone = own <= card.total && needed <= card.total - own;
+  if (!fits_alone || used <= own) return {Fault::Kind::out_of_memory, what};
+  return {Fault::Kind::memory_held,
+          fmt::format("{}: of the card's {}, {} are free, and other programs hold about {}", what,
+                      gib(card.total), gib(card.free), gib(used - card.own))};
 }
 
 }  // namespace cultivar::cuda

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "evaluators/devices/cuda/code/known_devices.hpp"
-#include "evaluators/devices/cuda/run/card_memory.hpp"
 
 namespace cultivar::cuda {
 namespace {

@@ -13,9 +13,7 @@
 #include "evaluators/devices/cuda/run/device_memory.hpp"
 #include "evaluators/devices/cuda/run/driver.hpp"
 #include "evaluators/devices/cuda/run/kernel_trace.hpp"
-#include "evaluators/devices/cuda/run/local_scrub.hpp"
 #include "evaluators/devices/cuda/run/own_kernels.hpp"
-#include "evaluators/devices/cuda/run/residents.hpp"
 #include "evaluators/devices/cuda/run/sensors.hpp"
 #include "evaluators/devices/cuda/run/turns.hpp"
 #include "evaluators/devices/device.hpp"
@@ -105,7 +103,7 @@ class Gpu {
   // memory of a finished session is kept for the next one of the same size. Contents are undefined. nullopt:
   // out of memory.
   std::optional<DeviceMemory> take_memory(std::size_t bytes);
-  // The fault after `bytes` could not be allocated; see card_memory.hpp.
+  // The fault after `bytes` could not be allocated; see lack_of_memory.
   Fault lack_of_memory(std::size_t bytes, const std::string& what) const;
   std::size_t& allocated() { return allocated_; }  // bytes, counted by DeviceMemory
   void leave_memory(DeviceMemory memory) { left_ = std::move(memory); }

@@ -6,8 +6,11 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "evaluators/devices/device.hpp"
 
 namespace cultivar::cuda {
 
@@ -31,5 +34,13 @@ class KernelTrace {
   std::unique_ptr<Library> library_;
   std::string obstacle_;
 };
+
+// Compares the kernels that CUPTI saw in one run with those of the plan, and their time with that of the
+// events.
+// Kernels are compared by grid and block, because CUPTI reports some under the name of one that was unloaded
+// before (seen on an H200: `softmax` for `softmax_registers`). A record that is missing blames nobody: under
+// load CUPTI loses some. `foreign`: a contender's library, which may launch what it likes, and copies.
+std::optional<Fault> compare_trace(const Plan&, bool foreign, const std::vector<TracedKernel>& seen,
+                                   double event_seconds);
 
 }  // namespace cultivar::cuda

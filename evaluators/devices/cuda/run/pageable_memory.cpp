@@ -52,9 +52,8 @@ std::string pageable_memory_obstacle(const Gpu& gpu) {
     return {};
   return fmt::format(
       "kernels on {} can read this process's memory (HMM or ATS): one that guessed the address of the "
-      "expected "
-      "values could copy them; load the kernel module nvidia-uvm with uvm_disable_hmm=1 (a line 'options "
-      "nvidia-uvm uvm_disable_hmm=1' in /etc/modprobe.d, then a restart)",
+      "expected values could copy them; load the kernel module nvidia-uvm with uvm_disable_hmm=1 (a line "
+      "'options nvidia-uvm uvm_disable_hmm=1' in /etc/modprobe.d, then a restart)",
       gpu.name());
 }
 

@@ -3,10 +3,12 @@
 // attributes set. Does no timing and no checks.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "evaluators/contenders/library.hpp"
 #include "evaluators/devices/cuda/run/gpu.hpp"
 #include "evaluators/variant/variant.hpp"
 
@@ -58,6 +60,27 @@ class Program : public Launchable {
   std::vector<TensorMap> maps_;
   std::vector<Address> buffers_;
   std::uint32_t local_bytes_ = 0;
+};
+
+// A contender's library as a Launchable: its calls, with the addresses and the stream of this device.
+class Contender : public Launchable {
+ public:
+  // Loads the library and calls its prepare, with the tensors at these addresses.
+  static tl::expected<std::unique_ptr<Contender>, Fault> open(Gpu&, const ContenderFile&,
+                                                              const ContenderSettings&, const Task&,
+                                                              const Workload&,
+                                                              std::span<const Address> tensors);
+  ~Contender() override;
+
+  std::optional<Fault> place(std::span<const Address> tensors) override;
+  std::optional<Fault> launch(double deadline_s) override;
+  std::optional<Fault> results() override;
+
+ private:
+  explicit Contender(Gpu& gpu) : gpu_(gpu) {}
+  Gpu& gpu_;
+  std::vector<void*> tensors_;
+  std::unique_ptr<PreparedContender> prepared_;
 };
 
 }  // namespace cultivar::cuda

@@ -8,14 +8,27 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "evaluators/devices/cuda/code/geometry.hpp"
-#include "evaluators/devices/cuda/run/contender.hpp"
-#include "evaluators/devices/cuda/run/steps.hpp"
-#include "evaluators/devices/cuda/run/trace_comparison.hpp"
+#include "evaluators/devices/cuda/code/launch_rules.hpp"
+#include "evaluators/devices/cuda/run/driver.hpp"
+#include "evaluators/devices/cuda/run/kernel_trace.hpp"
 #include "evaluators/system/secret.hpp"
 
 namespace cultivar::cuda {
+
 namespace {
+
+// The first failure of a series of driver calls.
+class Steps {
+ public:
+  Steps& operator<<(Result next) {
+    if (result_ == result::success) result_ = next;
+    return *this;
+  }
+  Result result() const { return result_; }
+
+ private:
+  Result result_ = result::success;
+};
 
 constexpr std::uint64_t kGuardBytes = 64 << 10;  // minimum on each side
 constexpr std::uint64_t kPage = 4096;            // data starts at a multiple of this
@@ -25,10 +38,8 @@ constexpr std::uint64_t kBlockLimitNs = 20'000'000'000;
 constexpr double kJudgeSeconds = 20.0;  // for copies and the judge's own kernels
 // How far host time may exceed event time: scheduling and the round trip to the device.
 constexpr double kHostSlack = 0.05, kHostSlackSeconds = 2e-3;
-
 constexpr std::size_t kWorthACopy = 4096;  // bytes
-
-constexpr int kTracedRuns = 3;  // at most, until CUPTI's records agree with the plan
+constexpr int kTracedRuns = 3;             // at most, until CUPTI's records agree with the plan
 
 using Use = PlannedBuffer::Use;
 

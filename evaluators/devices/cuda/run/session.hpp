@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "evaluators/devices/cuda/run/device_memory.hpp"
 #include "evaluators/devices/cuda/run/program.hpp"
-#include "evaluators/devices/cuda/run/repeated_memory.hpp"
 #include "evaluators/devices/device.hpp"
 
 namespace cultivar::cuda {
