@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <ifaddrs.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
 #include "engine/cli/trouble.hpp"
 #include "engine/dashboard/server.hpp"
 #include "engine/views/run_list.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -7,6 +9,7 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
 #include "engine/views/run_list.hpp"
 #include "evaluators/system/plain_text.hpp"
 

@@ -72,16 +72,16 @@ struct MailboxModel::State {
       fs::create_directories(folder, ec);
       if (ec) return unposted(folder, ec);
     }
-    const fs::path readme = options.folder / "README.md", json = requests() / (letter.id + ".json"),
+    const fs::path readme = options.folder / "README.md", record = requests() / (letter.id + ".json"),
                    markdown = requests() / (letter.id + ".md");
     if (!explained && !fs::exists(readme, ec))
       if (const auto failed = put_file(readme, mailbox_explanation())) return unposted(readme, failed);
     explained = true;
     // The .md file last: when it exists, the .json file exists too.
-    if (const auto failed = put_file(json, mailbox_json(letter.request, letter.id)))
-      return unposted(json, failed);
+    if (const auto failed = put_file(record, mailbox_json(letter.request, letter.id)))
+      return unposted(record, failed);
     if (const auto failed = put_file(markdown, mailbox_markdown(letter.request, letter.id))) {
-      fs::remove(json, ec);
+      fs::remove(record, ec);
       return unposted(markdown, failed);
     }
     return std::nullopt;

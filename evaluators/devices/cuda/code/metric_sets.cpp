@@ -12,7 +12,7 @@ namespace cultivar {
 namespace {
 
 // Chosen so that the quick set needs one pass on every chip since Ampere (tests/evaluators/devices).
-constexpr Counter all[] = {
+constexpr Counter kCounters[] = {
     {"tensor_pct", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", true, true,
      "% of all cycles in which the tensor pipe is active"},
     {"warps_active_pct", "sm__warps_active.avg.pct_of_peak_sustained_active", true, true,
@@ -67,12 +67,12 @@ constexpr Counter all[] = {
 }  // namespace
 
 std::span<const Counter> counters() {
-  return all;
+  return kCounters;
 }
 
 CounterValues by_key(const std::vector<std::string>& metrics, const std::vector<double>& values) {
   CounterValues result;
-  for (const Counter& counter : all)
+  for (const Counter& counter : kCounters)
     for (std::size_t i = 0; i < std::min(metrics.size(), values.size()); ++i)
       if (metrics[i] == counter.metric && std::isfinite(values[i]))
         result[std::string(counter.key)] = values[i];
