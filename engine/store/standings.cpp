@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "engine/store/decision_kind.hpp"
 #include "engine/store/rows.hpp"
@@ -58,7 +59,7 @@ double Standings::pace(const Individual& individual) {
              "SELECT kind, individual, body FROM decisions WHERE kind IN ('judge', 'pace') ORDER BY seq",
              [&](SQLite::Statement& row) {
                if (decision_named(column<std::string>(row, 0)) == DecisionKind::pace)
-                 now = column<json>(row, 2).at("pace").get<double>();
+                 now = column<nlohmann::json>(row, 2).at("pace").get<double>();
                else if (now != 1.0)
                  paces_->emplace(column<IndividualId>(row, 1), now);
              });
