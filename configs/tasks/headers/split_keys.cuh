@@ -44,19 +44,16 @@ __device__ __forceinline__ int seen_by(int query, int S_q, int S_kv) {
   return kMasked ? max(0, min(S_kv, query + S_kv - S_q + 1)) : S_kv;
 }
 
-// What weights are relative to: 2^(x * scale) for the greatest logit x so far, `product` being x * scale, rounded. As soon as that may be
-// rounded by much, `rest` is what the rounding left out, and else 0.
+// Weights are relative to that of the greatest logit so far: a product, rounded, and what a large one's rounding left out.
 struct Base {
   float product, rest;
-  __device__ __forceinline__ Base(float top, float scale) {
-    product = top == minus_infinity() ? 0.0f : __fmul_rn(top, scale);
-    rest = fabsf(product) > 4096.0f ? fmaf(top, scale, -product) : 0.0f;
-  }
-  // The weight of a logit.
+  __device__ __forceinline__ Base(float top, float scale)
+      : product(top == minus_infinity() ? 0.0f : __fmul_rn(top, scale)),
+        rest(fabsf(product) > 4096.0f ? fmaf(top, scale, -product) : 0.0f) {}
   __device__ __forceinline__ float weight(float x, float scale) const {
     return exp2_fast(fmaf(x, scale, -product) - rest);
   }
-  // What weights relative to `before` are to be multiplied by: exactly 1 if the maximum is the same.
+  // Of weights relative to `before`; exactly 1 if the maximum is the same.
   __device__ __forceinline__ float shrink(float before, float top, float scale) const {
     return exp2_fast(fabsf(product) > 4096.0f ? __fmul_rn(before - top, scale) : __fmul_rn(before, scale) - product);
   }
@@ -104,7 +101,7 @@ struct Strip {
 };
 
 // The log-sum-exp of a row whose weights 2^(logit * scale2 - high) have the sum `total`: high * scale / scale2 + ln(total), by pairs
-// of floats, so that only the result is rounded. (`high` is relative to the rounded scale2, as the weights are.)
+// of floats, rounded once.
 __device__ __forceinline__ float natural(float high, float total, float scale) {
   const float scale2 = scale * 1.44269504f;
   const float unit = scale / scale2, unit_rest = fmaf(-unit, scale2, scale) / scale2;

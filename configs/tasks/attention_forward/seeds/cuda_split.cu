@@ -41,10 +41,9 @@ launch:
     args: [parts, stats, o, lse, H, group, S_q, S_kv, splits, scale]
 ---*/
 
-// A row is a query of a head; the `rows` rows that read one key head are numbered query by query, so those of 16 see
-// almost the same keys. A block has 16 * strips rows and `each` keys. Its warps take tiles of keys in turn, each through
-// its own ring of buffers, so that no barrier is needed until their results are added. Of the 16-byte chunks of a shared
-// row, number c lies at c ^ (row % 8). Maxima are true ones; where a split is needed, the sums of a block, relative to
+// The `rows` rows that read one key head are numbered query by query, so that 16 of them see almost the same keys. A block has 16 *
+// strips rows and `each` keys. Its warps take tiles of keys in turn, each through its own ring of buffers, so that no barrier is
+// needed until their results are added. Maxima are true ones; where a split is needed, the sums of a block, relative to
 // its maximum, go to `parts` [key head of a sequence, split, row, D], their maxima and totals to `stats`.
 
 #include "split_keys.cuh"
@@ -115,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
       strip[t].visible[r] = seen_by(min(first_row + 16 * t + 8 * r + lane / 4, last) / group, S_q, S_kv);
   __syncthreads();
 
-  // Where this lane points ldmatrix: rows of queries (and of V, which is transposed), rows of keys.
+  // Where this lane points ldmatrix: rows of queries (and of V, transposed), rows of keys.
   const int a_row = lane % 16, a_chunk = lane / 16, k_row = lane / 16 * 8 + lane % 8, k_chunk = lane / 8 % 2;
 #pragma unroll 1
   for (int t = 0; t * WARPS + warp < tiles; ++t) {
@@ -165,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   }
   copies_wait<0>();
 
-  // The warps' sums are added, in their order, in the place of the tiles: first their maxima and totals.
+  // The warps' sums are added in the place of the tiles: first their maxima and totals.
   float* const sums = reinterpret_cast<float*>(shared + kRows * kChunks);  // [WARPS, kRows, kHead]
   float2* const seen = reinterpret_cast<float2*>(shared + (kRows + 2 * WARPS * STAGES * kKeys) * kChunks);
 #pragma unroll
@@ -227,7 +226,6 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A block combines one row of one head.
 extern "C" __global__ void __launch_bounds__(kCombiners)
     combine(const float4* parts, const float2* stats, uint2* o, float* lse, int H, int group, int S_q,
             int S_kv, int splits, float scale) {
