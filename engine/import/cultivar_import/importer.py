@@ -367,7 +367,7 @@ class Import:
         first = max(self.rows_of, key=len)
         self.rows = first
         probe.check_fresh(runner, [self.middle] + self.sweep[:2], self.source.name, self._load())
-        told, missed, count = probe.mistakes(runner, [self.middle] + ([] if self.slow else self.sweep[:2]))
+        told, missed, count = probe.mistakes(runner, [self.middle] + self.sweep[:1 if self.slow else 2])
         hidden = [m for m, why in missed if why == "hidden"]  # less than f32 resolves is no laxity: those are only listed
         serious = next((m for m in hidden if m.serious or m.name.startswith("fp8_")), None)
         if serious:

@@ -378,7 +378,7 @@ def permitted(runner, tensors, right):
 
 
 def mistakes(runner, assignments, seconds=6.0):
-    """(the Mistakes that are told apart on the first assignment, [(Mistake, why)] that are not on any, how many were tried)."""
+    """(the Mistakes that are told apart on the first assignment and can be made on all, [(Mistake, why)] that are not told apart on any, how many were tried)."""
     begin = time.process_time()
     tensors = runner.draw(assignments[0], 1)
     exactly = runner.exact(tensors)
@@ -390,6 +390,20 @@ def mistakes(runner, assignments, seconds=6.0):
     cases = [(tensors, exactly)]
     told, missed = [], []
     known = [permitted(runner, *c) for c in cases]
+    others = [runner.draw(assignment, 1) for assignment in assignments[1:]]
+
+    def possible(mistake, given):
+        """Whether it can be made there: two sizes that are equal by chance let an operation be left out whose result has another shape."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                modes.mutant(runner.compute, given, mistake.name)
+        except LookupError:
+            return False
+        except (RuntimeError, IndexError, ValueError, TypeError):
+            pass
+        return True
+
     for mistake in every:
         if time.process_time() - begin > seconds and told:
             break
@@ -425,7 +439,8 @@ def mistakes(runner, assignments, seconds=6.0):
             apart = distance(wrong, right)
             verdicts.append("equal" if apart <= 1e-9 else "tiny" if apart <= 1e-4 else "hidden")
         if verdicts and verdicts[0] == "told":
-            told.append(mistake)
+            if all(possible(mistake, other) for other in others):
+                told.append(mistake)
         elif "told" not in verdicts:
             missed.append((mistake, next((v for v in ("hidden", "tiny") if v in verdicts), "equal")))
     return told, missed, len(every)
