@@ -23,9 +23,9 @@ constexpr const char* kAsks = R"(
 int main() {
   cultivar_export::RmsNorm kernel(2);
   const auto sizes = [](std::int64_t R, std::int64_t C) { return cultivar_export::RmsNormArguments{.R = R, .C = C}; };
-  for (const auto& asked : {sizes(6400, 512), sizes(800, 4096), sizes(5000, 900), sizes(1000, 2500), sizes(200000, 9000)})
+  for (const auto& asked : {sizes(6400, 512), sizes(800, 4096), sizes(5000, 900), sizes(1000, 2500), sizes(40000, 9000)})
     std::printf("%s ", kernel.kernel_for(asked));
-  std::printf("%d %d\n", kernel.accepts(sizes(20000, 70000)), kernel.accepts(sizes(0, 64)));
+  std::printf("%d %d\n", kernel.accepts(sizes(500, 60000)), kernel.accepts(sizes(0, 64)));
   alignas(64) static float x[3 * 100], y[3 * 100];
   for (int i = 0; i < 300; ++i) x[i] = float(i % 7) - 2.5f;
   auto call = sizes(3, 100);
