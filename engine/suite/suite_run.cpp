@@ -57,12 +57,13 @@ std::vector<std::string> other_settings(const SuiteTask& task, const fs::path& f
   std::vector<std::string> others;
   const auto record = Record::open(folder);
   if (!record) return others;
-  const std::string recorded = record->facts().config_yaml;
+  const RunFacts facts = record->facts();
   const auto with = [&](const std::vector<std::string>& overrides) {
-    return to_yaml(recorded_config(recorded, RunFolder(folder), overrides, installation));
+    return to_yaml(recorded_config(facts.config_yaml, RunFolder(folder), overrides, installation));
   };
+  const std::string recorded = with({});
   for (const std::string& each : task.given)
-    if (changes_evaluation(each) && with({each}) != with({})) others.push_back(each);
+    if (changes_evaluation(each) && with({each}) != recorded) others.push_back(each);
   return others;
 }
 
