@@ -12,7 +12,7 @@ namespace {
 
 // Of the variant that is timed first; every other side is timed as often.
 constexpr int kRunsOfShape = 30;
-constexpr double kSecondsOfShape = 1.0;
+constexpr double kSecondsOfShape = 0.4;
 
 // Without what differs from shape to shape, so that equal reasons are counted together.
 std::string reason_alone(std::string reason, const std::string& shape) {
