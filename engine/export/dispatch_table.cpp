@@ -35,12 +35,11 @@ double between(double low, double high) {
 class Growth {
  public:
   Growth(const std::vector<TimedShape>& shapes, std::size_t kernels,
-         const std::vector<std::vector<std::string>>& features, double price)
-      : shapes_(shapes), kernels_(kernels), features_(features), price_(price) {
-    for (const auto& feature : features) {
+         const std::vector<DispatchFeature>& features, double price, std::size_t least)
+      : shapes_(shapes), kernels_(kernels), features_(features), price_(price), least_(least) {
+    for (const DispatchFeature& feature : features) {
       auto& values = values_.emplace_back();
-      for (const TimedShape& shape : shapes)
-        values.push_back(DispatchTest{feature, 0.0}.product(shape.values));
+      for (const TimedShape& shape : shapes) values.push_back(feature.value(shape.values));
     }
     // A kernel that does not serve a shape costs there what the first one does that serves it, in the order
     // in which they are good on all: that is where the call goes.
@@ -107,16 +106,15 @@ class Growth {
     leaf.cost = left + price_;
     if (depth == kMostTests || left <= std::max(price_, kNothing)) return leaf;
     const DispatchTest test = best_test(some);
-    if (test.factors.empty()) return leaf;
+    if (test.feature.factors.empty()) return leaf;
     std::vector<std::size_t> holds, fails;
-    for (const std::size_t s : some)
-      (test.product(shapes_[s].values) <= test.most ? holds : fails).push_back(s);
+    for (const std::size_t s : some) (test.holds(shapes_[s].values) ? holds : fails).push_back(s);
     Node split{test, {grown(holds, depth + 1), grown(fails, depth + 1)}, {}, some.size(), 0.0, 0};
     for (const Node& child : split.children) split.cost += child.cost, split.leaves += child.leaves;
     return split.cost < leaf.cost - kNothing ? split : leaf;
   }
 
-  // No factors: nothing tells these shapes apart.
+  // Without a feature: nothing tells these shapes apart.
   DispatchTest best_test(const std::vector<std::size_t>& some) const {
     DispatchTest best;
     double least = kNever, gap = 0.0;
@@ -128,15 +126,15 @@ class Growth {
       for (std::size_t i = 0; i + 1 < by_value.size(); ++i) {
         for (std::size_t k = 0; k < kernels_; ++k) below[k] += costs_[by_value[i]][k];
         const double low = values_[f][by_value[i]], high = values_[f][by_value[i + 1]];
-        if (!(low < high)) continue;
+        if (!(low < high) || i + 1 < least_ || by_value.size() - i - 1 < least_) continue;
         double under = kNever, over = kNever;
         for (std::size_t k = 0; k < kernels_; ++k)
           under = std::min(under, below[k]), over = std::min(over, totals[k] - below[k]);
-        // A product must be worth more than a tenth of a leaf.
-        const double cost = under + over + 0.1 * price_ * static_cast<double>(features_[f].size() - 1);
+        // Each further name must be worth more than a tenth of a leaf.
+        const double cost = under + over + 0.1 * price_ * static_cast<double>(features_[f].names() - 1);
         const double own_gap = (high + 1.0) / (low + 1.0);
         const bool better = cost < least - kNothing;
-        const bool as_good = cost <= least + kNothing && features_[f].size() == best.factors.size();
+        const bool as_good = cost <= least + kNothing && features_[f].names() == best.feature.names();
         if (better || (as_good && own_gap > gap * (1.0 + kNothing)))
           least = cost, gap = own_gap, best = {features_[f], between(low, high)};
       }
@@ -156,29 +154,36 @@ class Growth {
 
   const std::vector<TimedShape>& shapes_;
   const std::size_t kernels_;
-  const std::vector<std::vector<std::string>>& features_;
+  const std::vector<DispatchFeature>& features_;
   const double price_;
+  const std::size_t least_;
   std::vector<std::vector<double>> values_;  // by feature and shape
   std::vector<std::vector<double>> costs_;   // by shape and kernel
 };
 
 }  // namespace
 
-double DispatchTest::product(const Bindings& values) const {
+double DispatchFeature::value(const Bindings& values) const {
   double all = 1.0;
   for (const std::string& factor : factors) all *= values.at(factor);
-  return all;
+  return divisor.empty() ? all : all / values.at(divisor);
+}
+
+bool DispatchTest::holds(const Bindings& values) const {
+  const double product = DispatchFeature{feature.factors}.value(values);
+  return product <= (feature.divisor.empty() ? most : most * values.at(feature.divisor));
 }
 
 std::string DispatchTest::words(bool does_hold) const {
-  return fmt::format("{} {} {}", fmt::join(factors, " * "), does_hold ? "<=" : ">", most);
+  return fmt::format("{} {} {:.6g}{}", fmt::join(feature.factors, " * "), does_hold ? "<=" : ">", most,
+                     feature.divisor.empty() ? "" : " * " + feature.divisor);
 }
 
 std::size_t DispatchTable::leaf_of(const Bindings& values) const {
   std::size_t at = 0;
   while (!nodes.at(at).is_leaf()) {
     const DispatchNode& node = nodes[at];
-    at = node.test.product(values) <= node.test.most ? node.holds : node.fails;
+    at = node.test.holds(values) ? node.holds : node.fails;
   }
   return at;
 }
@@ -215,12 +220,14 @@ void to_json(nlohmann::json& j, const DispatchTable& table) {
   for (const DispatchNode& node : table.nodes)
     if (node.is_leaf())
       j.push_back({{"kernels", node.order}, {"shapes", node.shapes}});
-    else
-      j.push_back({{"product_of", node.test.factors},
+    else {
+      j.push_back({{"product_of", node.test.feature.factors},
                    {"at_most", node.test.most},
                    {"then", node.holds},
                    {"else", node.fails},
                    {"shapes", node.shapes}});
+      if (!node.test.feature.divisor.empty()) j.back()["over"] = node.test.feature.divisor;
+    }
 }
 
 void from_json(const nlohmann::json& j, DispatchTable& table) {
@@ -232,7 +239,8 @@ void from_json(const nlohmann::json& j, DispatchTable& table) {
       each.at("kernels").get_to(node.order);
       continue;
     }
-    each.at("product_of").get_to(node.test.factors);
+    each.at("product_of").get_to(node.test.feature.factors);
+    node.test.feature.divisor = each.value("over", "");
     each.at("at_most").get_to(node.test.most);
     each.at("then").get_to(node.holds);
     each.at("else").get_to(node.fails);
@@ -266,21 +274,27 @@ double regret(const DispatchTable& table, const TimedShape& shape) {
   return std::isfinite(chosen) ? chosen / shape.best() : 1.0;
 }
 
-std::vector<std::vector<std::string>> dispatch_features(const Task& task) {
-  std::vector<std::vector<std::string>> all;
-  for (const Dimension& dimension : task.dimensions) all.push_back({dimension.name});
+std::vector<DispatchFeature> dispatch_features(const Task& task) {
+  std::vector<std::string> dimensions;
+  for (const Dimension& dimension : task.dimensions) dimensions.push_back(dimension.name);
+  std::vector<DispatchFeature> all;
+  for (const std::string& a : dimensions) all.push_back({{a}});
   for (const Parameter& parameter : task.parameters)
-    if (!is_floating(parameter.type) || parameter.optional) all.push_back({parameter.name});
-  for (std::size_t a = 0; a < task.dimensions.size(); ++a)
-    for (std::size_t b = a + 1; b < task.dimensions.size(); ++b)
-      all.push_back({task.dimensions[a].name, task.dimensions[b].name});
-  if (task.rows.size() > 2) all.push_back(task.rows);
+    if (!is_floating(parameter.type) || parameter.optional) all.push_back({{parameter.name}});
+  for (std::size_t a = 0; a < dimensions.size(); ++a)
+    for (std::size_t b = a + 1; b < dimensions.size(); ++b) {
+      all.push_back({{dimensions[a], dimensions[b]}});
+      all.push_back({{dimensions[a]}, dimensions[b]});
+      for (std::size_t c = 0; c < dimensions.size(); ++c)
+        if (c != a && c != b) all.push_back({{dimensions[a], dimensions[b]}, dimensions[c]});
+    }
+  if (task.rows.size() > 2) all.push_back({task.rows});
   return all;
 }
 
 DispatchTable fit_table(const std::vector<TimedShape>& shapes, std::size_t kernels,
-                        const std::vector<std::vector<std::string>>& features, double price) {
-  return Growth(shapes, kernels, features, price).table();
+                        const std::vector<DispatchFeature>& features, double price, std::size_t least) {
+  return Growth(shapes, kernels, features, price, least).table();
 }
 
 std::vector<std::size_t> useful_kernels(const std::vector<TimedShape>& shapes, std::size_t kernels,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of several kernels a call goes to: a small decision tree over dimensions, parameters and products of
-// them, learnt from times.
+// Which of several kernels a call goes to: a small decision tree over dimensions, parameters, products of
+// them and their quotients, learnt from times.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,34 @@
 
 namespace cultivar {
 
-// Whether the product of these dimensions or parameters is at most a number.
-struct DispatchTest {
+// The product of some dimensions or parameters, over another dimension if there is a divisor.
+struct DispatchFeature {
   std::vector<std::string> factors = {};
+  std::string divisor = {};
+
+  double value(const Bindings&) const;
+  std::size_t names() const { return factors.size() + (divisor.empty() ? 0 : 1); }
+  friend bool operator==(const DispatchFeature&, const DispatchFeature&) = default;
+};
+
+// Whether a feature is at most a number.
+struct DispatchTest {
+  DispatchFeature feature = {};
   double most = 0.0;
 
-  double product(const Bindings&) const;
-  std::string words(bool holds) const;  // "B * H <= 64", or "B * H > 64"
+  bool holds(const Bindings&) const;
+  std::string words(bool holds) const;  // "B * H <= 64", "H * S_q > 16 * H_kv"
 };
 
 // A leaf, or a test with the nodes that follow where it holds and where it does not.
 struct DispatchNode {
-  DispatchTest test = {};            // without factors: a leaf
+  DispatchTest test = {};            // without a feature: a leaf
   std::size_t holds = 0, fails = 0;  // indices of nodes
   // Of a leaf: all kernels, by their indices, in the order in which they are asked whether they accept a
   // call.
   std::vector<std::size_t> order = {};
   std::size_t shapes = 0;  // of those it was learnt from
-  bool is_leaf() const { return test.factors.empty(); }
+  bool is_leaf() const { return test.feature.factors.empty(); }
 };
 
 class DispatchTable {
@@ -59,16 +69,18 @@ struct TimedShape {
 // How many times longer the chosen kernel takes than the best; 1: none serves the shape.
 double regret(const DispatchTable&, const TimedShape&);
 
-// What a table may test: dimensions, whole and optional parameters, products of two dimensions, of all rows.
-std::vector<std::vector<std::string>> dispatch_features(const Task&);
+// What a table may test: dimensions, whole and optional parameters; products of two dimensions, and of all
+// rows; one or two dimensions over another.
+std::vector<DispatchFeature> dispatch_features(const Task&);
 
 // The tree with the least sum of the logarithms of regrets plus `price` for each leaf, as far as greedy
-// growth finds it, at most kMostTests deep. Of trees that are as good the one with fewer leaves; of tests,
-// the one with fewer factors, then with the widest gap, and there the roundest number near the middle. All
-// shapes have a time for the same number of kernels; without shapes every call goes to the first.
+// growth finds it, at most kMostTests deep, each leaf with at least `least` shapes. Of trees that are as good
+// the one with fewer leaves; of tests, the one with fewer names, then with the widest gap, and there the
+// roundest number near the middle. All shapes have a time for the same number of kernels; without shapes
+// every call goes to the first.
 inline constexpr int kMostTests = 6;
 DispatchTable fit_table(const std::vector<TimedShape>&, std::size_t kernels,
-                        const std::vector<std::vector<std::string>>& features, double price);
+                        const std::vector<DispatchFeature>& features, double price, std::size_t least = 1);
 
 // At most `most` of the kernels, the first always: one after another that which lowers the sum of the
 // logarithms of the least times most, as long as that is more than `price`. Ascending.

@@ -22,9 +22,11 @@ std::string rule_statements(const DispatchTable& table, std::size_t node, const 
   const DispatchNode& at = table.nodes.at(node);
   if (at.is_leaf())
     return fmt::format("{}return {};\n", indent, std::ranges::find(leaves, node) - leaves.begin());
+  const DispatchFeature& feature = at.test.feature;
   std::vector<std::string> factors;
-  for (const std::string& factor : at.test.factors) factors.push_back(variable(factor));
-  return fmt::format("{}if ({} <= {}) {{\n", indent, fmt::join(factors, " * "), literal(at.test.most)) +
+  for (const std::string& factor : feature.factors) factors.push_back(variable(factor));
+  return fmt::format("{}if ({} <= {}{}) {{\n", indent, fmt::join(factors, " * "), literal(at.test.most),
+                     feature.divisor.empty() ? "" : " * " + variable(feature.divisor)) +
          rule_statements(table, at.holds, indent + "  ", leaves) + indent + "}\n" +
          rule_statements(table, at.fails, indent, leaves);
 }

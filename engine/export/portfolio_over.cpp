@@ -361,7 +361,7 @@ class PortfolioOver {
       for (const std::size_t kernel : useful_kernels(all, open.size(), settings_.kernels, price))
         choice.kernels.push_back(open[kernel]);
       const std::vector<TimedShape> shapes = learnt_from(choice.kernels);
-      choice.table = fit_table(shapes, choice.kernels.size(), dispatch_features(task_), price);
+      choice.table = fit_table(shapes, choice.kernels.size(), dispatch_features(task_), price, kLeastInLeaf);
       choice.learnt = shapes.size();
       const std::size_t refused = portfolio_.refused.size();
       for (const IndividualId id : choice.kernels) {

@@ -37,10 +37,12 @@ std::vector<IndividualId> members_over(const Record&, IndividualId best, const O
 
 // `log`: the file that holds what was measured (DomainLog); an equal call goes on from it. `tell` is
 // told what is being done, with an estimate of the rest, as text for people. The table must lower the mean
-// logarithm of the regret by at least kLeafPrice for each rule more. An Error if the run has no best kernel,
-// the domain is not understood or holds no shape that can be timed, or the device does not answer; once the
-// evaluator was interrupted, `stop` must be set.
-inline constexpr double kLeafPrice = 0.001;
+// logarithm of the regret by at least kLeafPrice for each rule more, which is learnt from kLeastInLeaf shapes
+// or more: rules from fewer made the choice worse on shapes drawn later. An Error if the run has no best
+// kernel, the domain is not understood or holds no shape that can be timed, or the device does not answer;
+// once the evaluator was interrupted, `stop` must be set.
+inline constexpr double kLeafPrice = 0.002;
+inline constexpr std::size_t kLeastInLeaf = 4;
 Expected<KernelPortfolio> decide_portfolio_over(const Record&, const Config&, Evaluator&, const OverSettings&,
                                                 const std::filesystem::path& log,
                                                 const std::function<void(const std::string&)>& tell,

@@ -401,6 +401,8 @@ Expected<std::string> specialisation_names(const LauncherInput& input,
 Expected<Plan> plan_of_each_launch(const LauncherInput& input) {
   Variant variant = input.variant;
   for (KernelLaunch& launch : variant.manifest.launch) {
+    if (launch.when)  // where it does not run, its numbers may be none that it could run with
+      for (auto& [key, values] : launch.keys) std::ranges::fill(values, Expression::constant(1));
     launch.when.reset();
     if (launch.repeat) launch.repeat = Expression::constant(1);
   }

@@ -141,7 +141,7 @@ Expected<std::string> acceptance(const LauncherInput&, const std::vector<Special
                                  bool on_this_device, std::string (*fact)(const std::string&, double));
 
 // The plan of the first workload with each launch of the manifest exactly once, whatever `when` and `repeat`
-// say there.
+// say there; the numbers of a launch with `when` are 1.
 Expected<Plan> plan_of_each_launch(const LauncherInput&);
 // Translates a manifest's expressions for a generator of launches; what cannot be translated is noted.
 class ExpressionWriter {

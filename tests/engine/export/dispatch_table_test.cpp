@@ -18,7 +18,7 @@ using namespace cultivar::testing;
 namespace {
 
 constexpr double kNo = std::numeric_limits<double>::infinity();
-const std::vector<std::vector<std::string>> kFeatures{{"R"}, {"C"}, {"causal"}, {"R", "C"}};
+const std::vector<DispatchFeature> kFeatures{{{"R"}}, {{"C"}}, {{"causal"}}, {{"R", "C"}}};
 
 TimedShape shape(double R, double C, std::vector<double> seconds, double causal = 0.0) {
   return {{{"R", R}, {"C", C}, {"causal", causal}}, std::move(seconds)};
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(what_two_tests_together_tell_is_found) {
   const auto shapes = grid([](double R, double C) {
     return (R <= 64) == (C <= 64) ? std::vector{1.0, 2.0} : std::vector{2.0, 1.0};
   });
-  const DispatchTable table = fit_table(shapes, 2, {{"R"}, {"C"}}, 0.1);
+  const DispatchTable table = fit_table(shapes, 2, {{{"R"}}, {{"C"}}}, 0.1);
   for (const TimedShape& each : shapes) BOOST_TEST(regret(table, each) == 1.0);
 }
 
@@ -99,6 +99,29 @@ BOOST_AUTO_TEST_CASE(noise_alone_makes_no_rules) {
   BOOST_TEST(chosen(table, 5, 5) == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_quotient_is_tested_where_it_tells_more) {
+  const auto shapes = grid([](double R, double C) {
+    return R <= 8 * C ? std::vector{1.0, 2.0} : std::vector{2.0, 1.0};
+  });
+  std::vector<DispatchFeature> features = kFeatures;
+  features.push_back({{"R"}, "C"});
+  const DispatchTable table = fit_table(shapes, 2, features, 0.1);
+  BOOST_TEST(table.leaves().size() == 2U);
+  BOOST_TEST(table.nodes[0].test.words(false) == "R > 12 * C");
+  for (const TimedShape& each : shapes) BOOST_TEST(regret(table, each) == 1.0);
+  const auto read = nlohmann::json::parse(nlohmann::json(table).dump()).get<DispatchTable>();
+  BOOST_TEST((read.nodes[0].test.feature == features.back()));
+}
+
+BOOST_AUTO_TEST_CASE(a_leaf_has_as_many_shapes_as_are_asked_for) {
+  auto shapes = grid([](double, double) { return std::vector{1.0, 2.0}; });
+  for (TimedShape& each : shapes)
+    if (each.values.at("R") == 1.0 && each.values.at("C") <= 4.0) each.seconds = {9.0, 1.0};  // three of 169
+  BOOST_TEST(fit_table(shapes, 2, kFeatures, 0.1).leaves().size() == 3U);
+  for (const std::size_t leaf : fit_table(shapes, 2, kFeatures, 0.1, 4).leaves())
+    BOOST_TEST(fit_table(shapes, 2, kFeatures, 0.1, 4).nodes[leaf].shapes >= 4U);
+}
+
 BOOST_AUTO_TEST_CASE(a_kernel_that_does_not_serve_a_shape_hands_it_on) {
   const std::vector<TimedShape> shapes{shape(1, 100, {1.0, 2.0, 1.5}), shape(1, 200, {1.0, 2.0, 1.5}),
                                        shape(1, 9000, {kNo, 3.0, 2.0})};
@@ -113,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_kernel_that_does_not_serve_a_shape_hands_it_on) {
 
 BOOST_AUTO_TEST_CASE(thresholds_are_round_and_near_the_middle) {
   const auto between = [](double low, double high) {
-    return fit_table({shape(low, 1, {1.0, 2.0}), shape(high, 1, {2.0, 1.0})}, 2, {{"R"}}, 0.0)
+    return fit_table({shape(low, 1, {1.0, 2.0}), shape(high, 1, {2.0, 1.0})}, 2, {{{"R"}}}, 0.0)
         .nodes[0]
         .test.most;
   };

@@ -50,12 +50,12 @@ BOOST_AUTO_TEST_CASE(a_shape_goes_to_the_first_kernel_of_its_rule_that_accepts_i
   const LauncherInput one{task, tiled, facts, shapes, "kernels/1/"},
       two{task, vectorised, facts, even, "kernels/2/"};
   const std::vector<FrontKernel> kernels{{"1", one}, {"2", two}};
-  // S_q <= 16, or else a mask, or else many heads: the second kernel.
+  // S_q <= 16, or else a mask, or else more heads than elements of one: the second kernel.
   FrontDispatch dispatch{.table = {}, .learnt = "4 shapes", .domain = {{"S_q", 1, 2048}}};
-  dispatch.table.nodes = {{.test = {{"S_q"}, 16.0}, .holds = 1, .fails = 2},
+  dispatch.table.nodes = {{.test = {{{"S_q"}}, 16.0}, .holds = 1, .fails = 2},
                           {.order = {1, 0}},
-                          {.test = {{"causal"}, 0.0}, .holds = 3, .fails = 4},
-                          {.test = {{"B", "H"}, 64.0}, .holds = 5, .fails = 6},
+                          {.test = {{{"causal"}}, 0.0}, .holds = 3, .fails = 4},
+                          {.test = {{{"B", "H"}, "D"}, 1.0}, .holds = 5, .fails = 6},
                           {.order = {1, 0}},
                           {.order = {0, 1}},
                           {.order = {1, 0}}};
@@ -100,9 +100,9 @@ int main() {
   BOOST_REQUIRE_MESSAGE(built.exit == 0, built.err);
   const auto asked = run_command({program});
   const std::string decode = "(S_q <= 16, inside) ", wide = "S_q > 16 and causal <= 0 and B * H ";
-  BOOST_TEST(asked.out == "2 " + decode + "1 (" + wide + "<= 64, inside) 1 (" + wide + "<= 64, inside) 2 (" +
-                              wide + "> 64, inside) 2 (S_q > 16 and causal > 0, outside) 1 " + decode +
-                              "1! (" + wide + "<= 64, inside) ",
+  BOOST_TEST(asked.out == "2 " + decode + "1 (" + wide + "<= 1 * D, inside) 1 (" + wide + "<= 1 * D, inside) 2 (" +
+                              wide + "> 1 * D, inside) 2 (S_q > 16 and causal > 0, outside) 1 " + decode +
+                              "1! (" + wide + "<= 1 * D, inside) ",
              asked.out);
 }
 

@@ -2,6 +2,7 @@
 // What a bundle's C++ takes over from a task: names and expressions that were checked, and words.
 #include "evaluators/launchers/launcher_parts.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <sstream>
 
@@ -60,6 +61,16 @@ BOOST_AUTO_TEST_CASE(the_plan_of_an_export_has_each_launch_once) {
   const Plan plan = plan_of_each_launch(input).value();
   BOOST_TEST(plan.kernels.size() == 2U);
   BOOST_TEST(plan.kernels.back().kernel == "softmax_of_all");
+
+  // Where a launch does not run, its numbers need not be valid.
+  Variant never = variant;
+  KernelLaunch& last = never.manifest.launch.back();
+  last.when = Expression::parse("R < 0").value();
+  BOOST_TEST_REQUIRE(!last.keys.empty());
+  for (auto& [key, values] : last.keys) std::ranges::fill(values, Expression::parse("0 - R").value());
+  BOOST_TEST(plan_of_each_launch({task, never, facts, workloads}).value().kernels.size() == 2U);
+  last.when.reset();
+  BOOST_TEST(!plan_of_each_launch({task, never, facts, workloads}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

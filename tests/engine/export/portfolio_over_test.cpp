@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_table_is_learnt_and_proved_on_shapes_drawn_later) {
   BOOST_TEST(found.kernels() == (std::vector<IndividualId>{2, 1}), boost::test_tools::per_element());
   BOOST_TEST(over.learnt == 60U);
   BOOST_TEST(over.table.leaves().size() == 2U);
-  BOOST_TEST(over.table.nodes[0].test.factors == std::vector<std::string>{"C"},
+  BOOST_TEST(over.table.nodes[0].test.feature.factors == std::vector<std::string>{"C"},
              boost::test_tools::per_element());
   BOOST_TEST(over.table.nodes[0].test.most > 350.0);
   BOOST_TEST(over.table.nodes[0].test.most < 750.0);
