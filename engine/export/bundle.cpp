@@ -366,6 +366,8 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   }
   if (!alone) headers.push_back(task.name + ".hpp");
   values["installed_headers"] = fmt::format("{}", fmt::join(headers, " "));
+  const bool pytorch = input.variant.manifest.target->in_pytorch;
+  values["direct"] = pytorch ? " contender/direct.cpp" : "";
   values["common"] = fmt::format("set(sources {})\n", fmt::join(embedded, " ")) +
                      render(launcher::common_CMakeLists_txt, values);
   files["CMakeLists.txt"] = render(best.parts.cmake, values);
@@ -376,7 +378,6 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   files["late/sources.hpp"] = embedded_sources(task.name, sources);
   auto page = values;
   page["summary"] = in_a_cell(task.summary);
-  const bool pytorch = input.variant.manifest.target->in_pytorch;
   page["operator"] = pytorch ? render(launcher::README_pytorch_md, values)
                              : "There is no operator for PyTorch in this bundle, because PyTorch's tensors "
                                "are no buffers of OpenCL.\n";
@@ -417,6 +418,7 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
     files["verify/reference.cpp"] = render(launcher::python_reference_cpp, values);
     for (const auto& [file, text] : reference_python_files()) files["verify/" + file] = std::string(text);
   }
+  if (pytorch) files["contender/direct.cpp"] = std::string(launcher::direct_cpp);
   if (pytorch) add_pytorch(files, request, facts, task, best, values);
   std::string& table = files["TABLE.md"] = table_page(name, device_of(facts), *kernels, request.portfolio);
   for (const BundledKernel& kernel : *kernels)

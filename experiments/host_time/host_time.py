@@ -4,7 +4,8 @@
 
 for example, with the bundle built, BUNDLE = best (experiments/attention_h200/best.tar.xz, unpacked) and D=128 S_q=128 S_kv=128. Names are the task's dimensions
 (default: 1) and parameters (default: the task's). Choose a shape whose device time is short. 200 calls are queued without waiting for the
-device; the figures are the median and the least of 41 such loops, in microseconds for one call, without the loop itself.
+device; the figures are the median and the least of 41 such loops, in microseconds for one call, without the loop itself. The call is timed
+both ways, in C++ (contender/direct.cpp of the bundle) and in Python, in loops that alternate.
 """
 
 import ctypes
@@ -47,20 +48,26 @@ def wait():
         torch.cuda.synchronize()
 
 
+def loop(work):
+    wait()
+    began = time.perf_counter()
+    for _ in range(CALLS):
+        work()
+    return (time.perf_counter() - began) / CALLS * 1e6
+
+
 def loops(work):
     """The median and the least."""
-    times = []
-    for _ in range(LOOPS):
-        wait()
-        began = time.perf_counter()
-        for _ in range(CALLS):
-            work()
-        times.append((time.perf_counter() - began) / CALLS * 1e6)
+    times = [loop(work) for _ in range(LOOPS)]
     return statistics.median(times), min(times)
 
 
 def tell(name, work):
-    print("%8.2f %8.2f  %s" % (*(time - NOTHING for time in loops(work)), name), flush=True)
+    told(name, *loops(work))
+
+
+def told(name, *times):
+    print("%8.2f %8.2f  %s" % (*(time - NOTHING for time in times), name), flush=True)
 
 
 def alone(work):
@@ -80,6 +87,32 @@ def refuse(error):
 
 def call():
     return module._call(tensors, numbers)
+
+
+def choose(in_cpp):
+    """The way that calls take from now on; None: the one in Python."""
+    module._forget()
+    module._in_cpp = in_cpp
+    call()
+
+
+def both_ways():
+    """The call, and what the C++ way of it does until it knows the call."""
+    kept, times = getattr(module, "_in_cpp", None), {"C++": [], "Python": []}
+    if kept is None:
+        print("   There is no way in C++: %s" % getattr(module, "_why_not_in_cpp", "this bundle is older"))
+        return tell("THE CALL, one after another, in Python", call)
+    for _ in range(LOOPS):
+        for way in times:
+            choose(kept if way == "C++" else None)
+            times[way].append(loop(call))
+    for way, all_times in times.items():
+        told("THE CALL, one after another, in " + way, statistics.median(all_times), min(all_times))
+    choose(kept)
+    tell("the library's function in C++, of the call", lambda: kept.call(tensors, numbers))
+    module._forget()
+    tell("the comparison with earlier calls in C++, of that", lambda: kept.call(tensors, numbers))
+    choose(kept)
 
 
 try:
@@ -142,12 +175,12 @@ def main():
         torch.__version__, platform.python_version(), platform.processor() or platform.machine(),
         torch.cuda.get_device_name() if module.TARGET == "cuda" else "cpu"))
     with torch.no_grad():
-        tell("THE CALL, one after another", call)
+        both_ways()
         print("%8.2f %8.2f  the call after the device became idle, with reading the clock" % alone(call))
         tell("the same through PyTorch's dispatcher", lambda: module._operator(*tensors, **module._named(numbers)))
         _kept, empty = empty_operator(outputs)
         tell("an empty operator with this schema", lambda: empty(*tensors, **module._named(numbers)))
-        tell("the comparison with earlier calls, of the call", lambda: module._key(tensors, numbers))
+        tell("the comparison with earlier calls in Python", lambda: module._key(tensors, numbers))
         for (name, _, _), output in zip(module.OUTPUTS, outputs if isinstance(outputs, tuple) else (outputs,)):
             tell("torch.empty for " + name, functools.partial(torch.empty, output.shape, dtype=output.dtype, device=output.device))
             tell("torch.empty_like for " + name, functools.partial(torch.empty_like, output))
