@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include "engine/cli/trouble.hpp"
-#include "engine/store/evaluation_rate.hpp"
+#include "engine/cli/output.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "population/duel_result.hpp"

@@ -16,13 +16,11 @@
 #include "engine/search/search_loop.hpp"
 #include "engine/search/trust.hpp"
 #include "engine/store/decision_kind.hpp"
-#include "engine/store/momentary.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/run_folder.hpp"
 #include "engine/store/schema.hpp"
 #include "engine/store/submissions.hpp"
 #include "engine/store/summary.hpp"
-#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
 

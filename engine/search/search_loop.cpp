@@ -11,7 +11,7 @@
 #include "engine/config/duration.hpp"
 #include "engine/store/interventions.hpp"
 #include "engine/store/summary.hpp"
-#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
 
 namespace cultivar {
 
