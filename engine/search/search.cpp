@@ -12,7 +12,7 @@
 #include "engine/search/announcements.hpp"
 #include "engine/search/beginning.hpp"
 #include "engine/search/model_dialogues.hpp"
-#include "engine/search/precedence.hpp"
+#include "engine/search/search_end.hpp"
 #include "engine/search/search_loop.hpp"
 #include "engine/search/trust.hpp"
 #include "engine/store/decision_kind.hpp"
