@@ -12,7 +12,7 @@
 #include "engine/store/exchanges.hpp"
 #include "engine/store/record.hpp"
 #include "engine/store/standings.hpp"
-#include "population/duel_result.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 

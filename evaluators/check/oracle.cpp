@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluators/check/oracle.hpp"
 
+#include <fmt/format.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
-#include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -2,6 +2,7 @@
 #include "evaluators/system/json_text.hpp"
 
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

@@ -2,6 +2,7 @@
 #include "evaluators/system/random.hpp"
 
 #include <sys/random.h>
+
 #include <cerrno>
 #include <stdexcept>
 

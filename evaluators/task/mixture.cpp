@@ -2,8 +2,8 @@
 #include "evaluators/task/mixture.hpp"
 
 #include <fmt/format.h>
-
 #include <tbb/parallel_for.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -2,6 +2,7 @@
 #include "operators/edits/similarity.hpp"
 
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdint>

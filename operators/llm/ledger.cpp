@@ -2,6 +2,7 @@
 #include "operators/llm/ledger.hpp"
 
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>

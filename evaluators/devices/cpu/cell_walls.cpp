@@ -2,15 +2,15 @@
 #include "evaluators/devices/cpu/cell_walls.hpp"
 
 #include <elf.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <seccomp.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <fcntl.h>
-#include <linux/futex.h>
-#include <seccomp.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>

@@ -2,8 +2,8 @@
 #include "evaluators/devices/cpu/session.hpp"
 
 #include <fmt/format.h>
-
 #include <sys/random.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -2,10 +2,10 @@
 #include "evaluators/devices/opencl/session.hpp"
 
 #include <fmt/format.h>
-
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <csignal>

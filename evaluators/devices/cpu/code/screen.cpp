@@ -4,11 +4,11 @@
 #include <elf.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>

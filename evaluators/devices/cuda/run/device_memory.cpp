@@ -2,9 +2,9 @@
 #include "evaluators/devices/cuda/run/device_memory.hpp"
 
 #include <fmt/format.h>
-
 #include <sys/syscall.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <cstdarg>
 #include <cstdint>
