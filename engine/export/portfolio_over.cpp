@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <condition_variable>
+#include <future>
+#include <mutex>
 
 #include "engine/config/duration.hpp"
 #include "engine/export/domain.hpp"
@@ -37,12 +40,15 @@ class PortfolioOver {
         task_(*config.task),
         evaluator_(evaluator),
         settings_(settings),
-        tell_(tell),
+        tell_([this, &tell](const std::string& step) {
+          const std::lock_guard lock(telling_);
+          tell(step);
+        }),
         stop_(stop),
         facts_(std::move(facts)),
         workloads_(task_.workloads(config.workloads)->workloads),
-        confirmations_(record, config, evaluator, tell, stop),
-        bench_(config, evaluator, confirmations_, tell, stop, settings.most_seconds) {}
+        confirmations_(record, config, evaluator, tell_, stop),
+        bench_(config, evaluator, confirmations_, tell_, stop, settings.most_seconds) {}
 
   Expected<KernelPortfolio> decided(const std::string& device, const std::filesystem::path& file) {
     portfolio_.best = record_.best().value_or(0);
@@ -117,11 +123,15 @@ class PortfolioOver {
   bool serves(const DispatchMember& member, const Workload& shape) const {
     return claims(member.variant, task_, shape) && is_legal(member.variant, task_, shape, facts_);
   }
+  bool fits(const Workload& shape, const MemoryNeed& held) const {
+    const MemoryNeed need = memory_need(task_, shape, config_.target);
+    return held.tensors + need.tensors <= settings_.most_bytes &&
+           held.worker + need.worker <= kShareOfMemory * allowed_.memory.bytes;
+  }
   // Within the limits, as far as that can be known before a run: by the greatest rate of the record.
   bool is_usable(const Workload& shape) const {
+    if (!fits(shape, {})) return false;
     const MemoryNeed need = memory_need(task_, shape, config_.target);
-    if (need.tensors > settings_.most_bytes || need.worker > kShareOfMemory * allowed_.memory.bytes)
-      return false;
     if (allowed_.file_bytes && need.largest_shared > static_cast<double>(*allowed_.file_bytes)) return false;
     if (task_.cost.report != Cost::Report::time && rate_ > 0.0 &&
         rate_of(task_, shape, config_.target, 1.0) / rate_ > settings_.most_seconds)
@@ -137,34 +147,152 @@ class PortfolioOver {
     DomainDraw draw(
         task_, ranges_, workloads_.front(), compared_numbers(variants),
         [this](const Workload& shape) { return is_usable(shape); }, seed);
+    const auto next = [&]() -> std::optional<Workload> {
+      while (auto shape = draw.next())
+        if (!log_.knows(shape->name)) return shape;
+      return std::nullopt;
+    };
     const auto& known = proving ? log_.proving() : log_.learning();
-    while (counted(known) < most && elapsed() < deadline_s) {
-      if (known.size() > 4 * most + 40) return failure("portfolio", too_many_left_out(known));
-      const auto shape = draw.next();
-      if (!shape) {
-        if (proving || counted(known) > 0) break;  // a small domain, of which all was drawn
-        return failure(
-            "portfolio",
-            fmt::format("--over: of {} shapes drawn in \"{}\" none is allowed by the task, claimed by "
-                        "a kernel, below {:.3g} GiB and {:.6g} ms: name dimensions that belong "
-                        "together (what is not named is as in {}), or allow more",
-                        DomainDraw::kAttempts, settings_.domain, settings_.most_bytes / 1073741824.0,
-                        1e3 * settings_.most_seconds, workloads_.front().name));
-      }
-      if (log_.knows(shape->name)) continue;
-      const double left =
-          std::min(deadline_s - elapsed(), mean_spent(known) * static_cast<double>(most - counted(known)));
-      const std::string what = fmt::format(
-          "{} on drawn shape {} of {}{}: {}", proving ? "proving" : "learning", counted(known) + 1, most,
-          known.empty() ? "" : fmt::format(", about {} left", duration(std::ceil(left))), shape->name);
-      tell_(what);
-      const auto times = measured_on(*shape, proving, what);
-      if (!times) return tl::make_unexpected(times.error());
-      if (auto kept = log_.add(*times); !kept) return kept;
-      if (auto done = refuse_failed({*times}); !done) return done;
-      if (proving && is_refused(log_.choice()->kernels)) return {};
-    }
+    const auto keep = [this](const ShapeTimes& times) { return log_.add(times); };
+    Measuring measuring{.known = known,
+                        .most = most,
+                        .deadline_s = deadline_s,
+                        .beside = proving,
+                        .what = proving ? "proving on drawn shape" : "learning on drawn shape",
+                        .next = next,
+                        .keep = keep};
+    if (auto done = measure(measuring); !done) return done;
+    if (!proving && known.empty() && measuring.all_taken)
+      return failure(
+          "portfolio",
+          fmt::format("--over: of {} shapes drawn in \"{}\" none is allowed by the task, claimed by "
+                      "a kernel, below {:.3g} GiB and {:.6g} ms: name dimensions that belong "
+                      "together (what is not named is as in {}), or allow more",
+                      DomainDraw::kAttempts, settings_.domain, settings_.most_bytes / 1073741824.0,
+                      1e3 * settings_.most_seconds, workloads_.front().name));
     return {};
+  }
+
+  Expected<void> measure_listed() {
+    std::size_t at = 0;
+    const auto next = [&]() -> std::optional<Workload> {
+      while (at < workloads_.size()) {
+        const Workload& workload = workloads_[at++];
+        const auto is = [&](const ShapeTimes& each) { return each.shape == workload.name; };
+        if (std::ranges::none_of(log_.listed(), is)) return workload;
+      }
+      return std::nullopt;
+    };
+    const auto keep = [this](const ShapeTimes& times) { return log_.add_listed(times); };
+    Measuring measuring{.known = log_.listed(),
+                        .most = workloads_.size(),
+                        .deadline_s = settings_.budget_s,
+                        .beside = true,
+                        .what = "listed shape",
+                        .next = next,
+                        .keep = keep};
+    return measure(measuring);
+  }
+
+  // Shapes that all device workers measure, each one at a time; what the workers share.
+  struct Measuring {
+    const std::vector<ShapeTimes>& known;  // that were measured, those of earlier calls included
+    const std::size_t most;                // that count
+    const double deadline_s;
+    const bool beside;  // the kernels of the choice, beside the contenders; else all members
+    const std::string what;
+    const std::function<std::optional<Workload>()> next;
+    const std::function<Expected<void>(const ShapeTimes&)> keep;
+
+    std::mutex mutex = {};  // guards what follows, the calls above, and of PortfolioOver what they change
+    std::condition_variable changed = {};
+    std::optional<Workload> waiting = {};  // for memory
+    bool all_taken = false, over = false;
+    std::size_t in_flight = 0;
+    MemoryNeed held = {};  // by all that is in flight
+    Expected<void> outcome = {};
+
+    void end(Expected<void> how) {
+      if (outcome) outcome = std::move(how);
+      over = true;
+      changed.notify_all();
+    }
+  };
+
+  Expected<void> measure(Measuring& m) {
+    std::vector<std::future<void>> others;
+    for (int worker = 1; worker < evaluator_.device_workers(); ++worker)
+      others.push_back(std::async(std::launch::async, [this, &m, worker] {
+        if (evaluator_.prepare(worker)) measure(m, worker);  // else the others measure without it
+      }));
+    measure(m, 0);
+    for (std::future<void>& other : others) other.get();
+    return m.outcome;
+  }
+
+  // One worker's part; its errors are the outcome of all.
+  void measure(Measuring& m, int worker) {
+    try {
+      std::unique_lock lock(m.mutex);
+      while (const auto shape = taken(m, lock)) {
+        const MemoryNeed need = memory_need(task_, *shape, config_.target);
+        ++m.in_flight;
+        m.held.tensors += need.tensors;
+        m.held.worker += need.worker;
+        const auto members = serving(*shape, m.beside);
+        const std::string what = words_of(m, *shape);
+        lock.unlock();
+        tell_(what);
+        const auto times = bench_.times(worker, *shape, members, m.beside, what);
+        lock.lock();
+        --m.in_flight;
+        m.held.tensors -= need.tensors;
+        m.held.worker -= need.worker;
+        if (!times)
+          m.end(tl::make_unexpected(times.error()));
+        else if (auto kept = m.keep(*times); !kept)
+          m.end(kept);
+        else if (auto done = refuse_failed({*times}); !done)
+          m.end(done);
+        else if (m.beside && is_refused(log_.choice()->kernels))
+          m.end({});
+        m.changed.notify_all();
+      }
+    } catch (...) {
+      const std::lock_guard lock(m.mutex);
+      m.end({});
+      throw;
+    }
+  }
+
+  // The next shape to be measured, when there is memory for it beside those in flight, which together are
+  // held to the limits of one; nullopt: there are enough, no time is left, or all is over.
+  std::optional<Workload> taken(Measuring& m, std::unique_lock<std::mutex>& lock) {
+    while (!m.over && counted(m.known) < m.most && elapsed() < m.deadline_s) {
+      if (m.known.size() > 4 * m.most + 40) {
+        m.end(failure("portfolio", too_many_left_out(m.known)));
+        break;
+      }
+      if (!m.waiting && !m.all_taken && counted(m.known) + m.in_flight < m.most) {
+        m.waiting = m.next();
+        m.all_taken = !m.waiting;
+      }
+      if (m.all_taken && !m.waiting) break;
+      if (m.waiting && (m.in_flight == 0 || fits(*m.waiting, m.held)))
+        return std::exchange(m.waiting, std::nullopt);
+      m.changed.wait_for(lock, std::chrono::seconds(1));
+    }
+    return std::nullopt;
+  }
+
+  std::string words_of(const Measuring& m, const Workload& shape) const {
+    const std::size_t done = counted(m.known);
+    const double workers = std::max(1, evaluator_.device_workers());
+    const double left = std::min(m.deadline_s - elapsed(),
+                                 mean_spent(m.known) * static_cast<double>(m.most - done) / workers);
+    return fmt::format("{} {} of {}{}: {}", m.what, done + m.in_flight, m.most,
+                       m.known.empty() ? "" : fmt::format(", about {} left", duration(std::ceil(left))),
+                       shape.name);
   }
 
   static double mean_spent(const std::vector<ShapeTimes>& shapes) {
@@ -183,13 +311,13 @@ class PortfolioOver {
   }
 
   // All members, or those of the choice, that serve the shape and did not fail elsewhere.
-  Expected<ShapeTimes> measured_on(const Workload& shape, bool proving, const std::string& what) {
+  std::vector<const DispatchMember*> serving(const Workload& shape, bool chosen) const {
     std::vector<const DispatchMember*> members;
     for (const DispatchMember& member : members_)
       if (!portfolio_.refused.contains(member.id) && serves(member, shape) &&
-          (!proving || std::ranges::count(log_.choice()->kernels, member.id) > 0))
+          (!chosen || std::ranges::count(log_.choice()->kernels, member.id) > 0))
         members.push_back(&member);
-    return bench_.times(shape, members, proving, what);
+    return members;
   }
 
   // A kernel that was wrong or crashed on a shape is in no table, from now on and in later calls.
@@ -267,22 +395,6 @@ class PortfolioOver {
     return own.empty() ? workloads_ : own;
   }
 
-  Expected<void> measure_listed() {
-    for (const Workload& workload : workloads_) {
-      const auto is = [&](const ShapeTimes& each) { return each.shape == workload.name; };
-      if (std::ranges::any_of(log_.listed(), is)) continue;
-      if (elapsed() >= settings_.budget_s) break;
-      const std::string what = fmt::format("listed shape {} of {}: {}", log_.listed().size() + 1,
-                                           workloads_.size(), workload.name);
-      tell_(what);
-      const auto times = measured_on(workload, true, what);
-      if (!times) return tl::make_unexpected(times.error());
-      if (auto kept = log_.add_listed(*times); !kept) return kept;
-      if (auto done = refuse_failed({*times}); !done) return done;
-    }
-    return {};
-  }
-
   void finish() {
     const DispatchChoice& choice = *log_.choice();
     DomainDispatch over{.domain = settings_.domain,
@@ -317,7 +429,8 @@ class PortfolioOver {
   const Task& task_;
   Evaluator& evaluator_;
   const OverSettings& settings_;
-  const std::function<void(const std::string&)>& tell_;
+  std::mutex telling_;
+  const std::function<void(const std::string&)> tell_;  // thread-safe
   const std::atomic<bool>& stop_;
   const Facts facts_;
   const std::vector<Workload> workloads_;

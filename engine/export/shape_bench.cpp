@@ -12,7 +12,7 @@ namespace {
 
 // Of the variant that is timed first; every other side is timed as often.
 constexpr int kRunsOfShape = 30;
-constexpr double kSecondsOfShape = 1.0;
+constexpr double kSecondsOfShape = 0.4;
 
 // Without what differs from shape to shape, so that equal reasons are counted together.
 std::string reason_alone(std::string reason, const std::string& shape) {
@@ -27,7 +27,7 @@ bool is_own_fault(const Evaluation& rejected) {
 
 }  // namespace
 
-Expected<ShapeTimes> ShapeBench::times(const Workload& shape,
+Expected<ShapeTimes> ShapeBench::times(int worker, const Workload& shape,
                                        const std::vector<const DispatchMember*>& members, bool beside,
                                        const std::string& what) {
   const Clock::time_point start = Clock::now();
@@ -42,7 +42,7 @@ Expected<ShapeTimes> ShapeBench::times(const Workload& shape,
       times.failed[member->id] = compiled.error().reason;
   }
   while (!sides.empty()) {
-    const auto found = timed(shape, sides, beside, what);
+    const auto found = timed(worker, shape, sides, beside, what);
     if (!found) return tl::make_unexpected(found.error());
     if (found->measured() && !found->workloads.empty()) {
       take(*found, sides, times);
@@ -58,7 +58,7 @@ Expected<ShapeTimes> ShapeBench::times(const Workload& shape,
   // Why one of the others has no time is known only of a variant that is timed alone.
   for (std::size_t i = 1; i < sides.size() && times.left_out.empty(); ++i) {
     if (times.kernels.contains(sides[i].first)) continue;
-    const auto alone = timed(shape, {sides[i]}, false, what);
+    const auto alone = timed(worker, shape, {sides[i]}, false, what);
     if (!alone) return tl::make_unexpected(alone.error());
     if (!alone->measured() && is_own_fault(*alone)) times.failed[sides[i].first] = alone->reason;
   }
@@ -67,8 +67,8 @@ Expected<ShapeTimes> ShapeBench::times(const Workload& shape,
   return times;
 }
 
-Expected<Evaluation> ShapeBench::timed(const Workload& shape, const std::vector<Side>& sides, bool beside,
-                                       const std::string& what) {
+Expected<Evaluation> ShapeBench::timed(int worker, const Workload& shape, const std::vector<Side>& sides,
+                                       bool beside, const std::string& what) {
   EvaluateRequest request;
   request.workloads = {shape};
   request.timed_only = true;
@@ -82,7 +82,8 @@ Expected<Evaluation> ShapeBench::timed(const Workload& shape, const std::vector<
     for (auto& contender : kernels_.contenders({shape}, Breadth::timing))
       request.contenders.push_back(std::move(contender));
   for (int attempt = 1;; ++attempt) {
-    auto found = evaluator_.evaluate(0, request, [&](const std::string& step) { tell_(what + ": " + step); });
+    auto found =
+        evaluator_.evaluate(worker, request, [&](const std::string& step) { tell_(what + ": " + step); });
     if (stop_) return PortfolioConfirmations::interruption();
     if (!found || attempt == PortfolioConfirmations::kAttempts || !found->worker_lost || is_own_fault(*found))
       return found;

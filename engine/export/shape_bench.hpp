@@ -19,7 +19,8 @@ struct DispatchMember {
   Variant variant;
 };
 
-// References must outlive it; once the evaluator was interrupted, `stop` must be set.
+// Thread-safe, for a device worker of each thread. References must outlive it; `tell` is thread-safe; once
+// the evaluator was interrupted, `stop` must be set.
 class ShapeBench {
  public:
   ShapeBench(const Config& config, Evaluator& evaluator, PortfolioConfirmations& kernels,
@@ -34,12 +35,13 @@ class ShapeBench {
 
   // `members` serve the shape; `beside`: with the run's contenders. `what` begins what is told. A member that
   // fails on the shape by its own fault is in `failed`; the shape is left out if no time counts.
-  Expected<ShapeTimes> times(const Workload&, const std::vector<const DispatchMember*>& members, bool beside,
-                             const std::string& what);
+  Expected<ShapeTimes> times(int worker, const Workload&, const std::vector<const DispatchMember*>& members,
+                             bool beside, const std::string& what);
 
  private:
   using Side = std::pair<IndividualId, Compiled>;
-  Expected<Evaluation> timed(const Workload&, const std::vector<Side>&, bool beside, const std::string& what);
+  Expected<Evaluation> timed(int worker, const Workload&, const std::vector<Side>&, bool beside,
+                             const std::string& what);
   void take(const Evaluation&, const std::vector<Side>&, ShapeTimes&) const;
 
   const Config& config_;

@@ -2,6 +2,7 @@
 # prepare.sh CHECKOUT OUT: makes the folder OUT that is carried to a card, here, where PyTorch for the cpu and a build of all targets are.
 #   CHECKOUT  a checkout of KernelBench (https://github.com/ScalingIntelligence/KernelBench)
 #   BUILD=build/release   the build;   PYTHON=python3   a Python with PyTorch 2;   DRAWN=drawn.txt   which problems;   PART=4   the most problems of a suite
+#   FACTOR=1  timed sizes need this share of the memory of the problems' own
 # OUT holds the programs (tests/gpu/bundle.sh, without its tests), the imported tasks and suites, and the scripts: OUT/kernelbench/on_card.sh.
 # PROGRAMS=no leaves the programs out, for a run on this machine.
 set -eu
@@ -18,7 +19,7 @@ mkdir -p "$out/kernelbench/tasks"
 for level in $(grep -v '^#' "$drawn" | cut -d' ' -f1 | sort -u); do
   numbers=$(awk -v l="$level" '$1 == l { printf "%s%s", sep, $2; sep = "," }' "$drawn")
   "$build/bin/cultivar" import --kernelbench "$checkout" --level "$level" --problems "$numbers" --out "$out/kernelbench/level$level" \
-    --python "$python"
+    --memory-factor "${FACTOR:-1}" --python "$python"
   grep -v '^#' "$drawn" | awk -v l="$level" '$1 == l { print $4 }' | while read -r folder; do
     [ -f "$out/kernelbench/level$level/$folder/task.yaml" ] || { echo "prepare.sh: $folder is no task any more: $out/kernelbench/level$level/table.md" >&2; exit 1; }
     rm -rf "$out/kernelbench/tasks/$folder"

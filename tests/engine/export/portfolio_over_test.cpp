@@ -5,7 +5,9 @@
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <condition_variable>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -38,7 +40,12 @@ class Timed : public SimulatedEvaluator {
     }
     BOOST_REQUIRE(request.workloads.size() == 1U);
     const Workload& shape = request.workloads.front();
+    std::unique_lock lock(mutex_);
     timed.push_back(shape.name);
+    devices.insert(device);
+    if (++in_flight_ == at_once) met_ = true, changed_.notify_all();
+    changed_.wait(lock, [this] { return met_ || at_once == 0; });
+    --in_flight_;
     if (stop != nullptr && timed.size() == stop_after) *stop = true;
     if (shape.values.at("R") == 1.0) return host_rejection(Stage::measure, HostFault::busy, "");
     const auto is_wrong = [&](const Compiled& side) {
@@ -57,11 +64,19 @@ class Timed : public SimulatedEvaluator {
     return evaluation;
   }
   std::vector<std::string> timed;
-  std::string wrong = {};  // a kernel that is wrong where rows are longer than that
+  std::set<int> devices;    // that timed
+  std::size_t at_once = 0;  // no call returns before so many are in flight together
+  std::string wrong = {};   // a kernel that is wrong where rows are longer than that
   double wrong_beyond = 8192.0;
   double slow = 1.0;
   std::atomic<bool>* stop = nullptr;
   std::size_t stop_after = 0;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t in_flight_ = 0;
+  bool met_ = false;
 };
 
 struct TwoKernels : ScriptedRun {
@@ -133,6 +148,19 @@ BOOST_AUTO_TEST_CASE(a_table_is_learnt_and_proved_on_shapes_drawn_later) {
   BOOST_TEST(contains(told, "proving on drawn shape 40 of 40"), told);
   const nlohmann::json written = found;
   BOOST_TEST(nlohmann::json(nlohmann::json::parse(written.dump()).get<KernelPortfolio>()) == written);
+}
+
+BOOST_AUTO_TEST_CASE(all_device_workers_measure_each_a_shape_of_its_own) {
+  search();
+  simulation.device_workers = 3;
+  Timed evaluator(simulation);
+  evaluator.at_once = 3;
+  const KernelPortfolio found = must_be_decided(evaluator);
+  BOOST_TEST(evaluator.devices.size() == 3U);
+  std::set<std::string> names(evaluator.timed.begin(), evaluator.timed.end());
+  BOOST_TEST(names.size() == evaluator.timed.size());
+  BOOST_TEST(found.over->learnt == 60U);
+  BOOST_TEST(figures_of(*found.over, found.over->drawn).shapes == 40U);
 }
 
 BOOST_AUTO_TEST_CASE(what_was_measured_is_kept_when_a_call_is_killed_and_the_next_goes_on) {
