@@ -2,7 +2,6 @@
 #include "operators/agent.hpp"
 
 #include "operators/agent/agent_dialogue.hpp"
-#include "operators/other_families.hpp"
 #include "operators/prompts/idea_pieces.hpp"
 #include "population/archive.hpp"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "operators/open_directions.hpp"
+#include "operators/asking_operator.hpp"
 
 namespace cultivar {
 

@@ -16,6 +16,7 @@
 #include "operators/operator.hpp"
 #include "operators/prompts/prompt.hpp"
 #include "operators/prompts/prompt_writer.hpp"
+#include "population/archive.hpp"
 
 namespace cultivar {
 
@@ -93,6 +94,39 @@ class AskingOperator : public Operator {
   // The move after the last answer: another question, a tool call, a proposal, directions, or giving up. The
   // proposal's descent lacks model and cost.
   virtual Move next(const Conversation&) const = 0;
+};
+
+// The directions of a model for one kernel that an operator has not followed yet: each is followed once, in
+// order.
+class OpenDirections {
+ public:
+  void replace(IndividualId subject, Directions given) {
+    subject_ = subject;
+    open_ = std::move(given.words);
+  }
+  void asked(const std::string& direction) { std::erase(open_, direction); }
+
+  bool drop(const std::string& direction) {
+    if (std::ranges::find(open_, direction) == open_.end()) return false;
+    open_.clear();
+    return true;
+  }
+
+  // A brief for the next direction, about the best setting of its kernel. nullopt if there is none, or if the
+  // kernel was rejected.
+  std::optional<Brief> next(const OperatorContext& s) const {
+    if (open_.empty()) return std::nullopt;
+    Brief brief;
+    brief.parents = {best_setting(s.archive, subject_)};
+    if (s.archive.state(brief.parents.front()) != Member::State::measured) return std::nullopt;
+    brief.island = s.island;
+    brief.direction = open_.front();
+    return brief;
+  }
+
+ private:
+  IndividualId subject_ = 0;
+  std::vector<std::string> open_;
 };
 
 }  // namespace cultivar

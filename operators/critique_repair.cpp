@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 
-#include "evaluators/system/lines.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "operators/prompts/describe.hpp"
 #include "operators/prompts/idea_pieces.hpp"

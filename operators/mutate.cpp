@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "evaluators/timing/roofline.hpp"
-#include "operators/other_families.hpp"
 #include "operators/prompts/idea_pieces.hpp"
 #include "operators/reply.hpp"
 #include "population/archive.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "operators/open_directions.hpp"
+#include "operators/asking_operator.hpp"
 
 namespace cultivar {
 

@@ -12,7 +12,7 @@
 #include "operators/crossover_knobs.hpp"
 #include "operators/mutate.hpp"
 #include "operators/plan.hpp"
-#include "operators/prompts/opening.hpp"
+#include "operators/prompts/prompt.hpp"
 #include "operators/reflect.hpp"
 #include "operators/reply.hpp"
 #include "operators/tune.hpp"

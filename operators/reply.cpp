@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "evaluators/system/json_text.hpp"
-#include "evaluators/system/lines.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/variant.hpp"
 #include "operators/edits/edits.hpp"

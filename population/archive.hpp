@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "evaluators/system/number_table.hpp"
-#include "population/duel_result.hpp"
 #include "population/individual.hpp"
 
 namespace cultivar {

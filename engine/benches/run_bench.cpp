@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "engine/config/workload_choice.hpp"
+#include "engine/config/config.hpp"
 #include "engine/search/trust.hpp"
-#include "engine/store/names.hpp"
+#include "engine/store/record.hpp"
 #include "engine/store/record_kernels.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/similar_idea.hpp"

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "engine/config/workload_choice.hpp"
+#include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "engine/breeding/subject.hpp"
+#include "engine/breeding/steering.hpp"
 #include "evaluators/system/hash.hpp"
 #include "operators/registry.hpp"
 #include "population/individual.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an intervention changes what is proposed next.
+// How an intervention changes what is proposed next, and which kernel a question is about.
 #pragma once
 
 #include <deque>
@@ -11,6 +11,7 @@
 
 #include "operators/portfolio.hpp"
 #include "operators/supervisor/supervisor.hpp"
+#include "population/archive.hpp"
 #include "population/strategy.hpp"
 
 namespace cultivar {
@@ -38,5 +39,14 @@ std::set<Answer> possible_answers(const std::vector<Portfolio::Arm>&, const Stra
 // The measured ancestors of the best in the order in which they are tried as parents: the middle of its line,
 // then half as far from the seed, and so on to the seed. One for each source but its own.
 std::vector<IndividualId> older_ancestors(IndividualId best, const Archive&);
+
+// A question is not about a kernel that was left behind, or from which the first kernels are being evaluated.
+//
+// Of `candidates`, the fittest that descends from the source of `id`, has another source and is at least
+// kLeftBehind times as fast; 0: none, or `id` is not measured.
+IndividualId faster_descendant(IndividualId id, const std::set<IndividualId>& candidates, const Archive&);
+
+// Whether a kernel that was written from the source of `id` is in flight, and none was judged yet.
+bool first_offspring_due(IndividualId id, const Archive&);
 
 }  // namespace cultivar

@@ -18,7 +18,7 @@
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
-#include "population/duel_result.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 namespace {

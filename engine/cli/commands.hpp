@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/cli/completion.hpp"
+
 namespace cultivar {
 
 using Arguments = std::vector<std::string>;
@@ -50,5 +52,10 @@ int completion_command(const Arguments&);
 // Runs the command that the first argument names. Prints a message for every error and returns the exit code:
 // 0 done, 1 the work failed, 2 bad usage or configuration, 3 something needed is missing, 130 interrupted.
 int cultivar_main(const Arguments&);
+
+// Manual pages, from what the commands themselves define. In roff, section 1.
+
+std::string manual_of_program(const std::vector<DefinedCommand>&);  // with all commands and their options
+std::string manual_of(const DefinedCommand&);
 
 }  // namespace cultivar

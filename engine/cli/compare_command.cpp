@@ -11,9 +11,8 @@
 #include "engine/cli/config_checks.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
-#include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
-#include "population/duel_result.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 namespace {

@@ -5,10 +5,8 @@
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/completion.hpp"
-#include "engine/cli/manual.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
-#include "engine/cli/trouble.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/files.hpp"
 

@@ -13,7 +13,6 @@
 #include "engine/cli/output.hpp"
 #include "engine/cli/variant_argument.hpp"
 #include "engine/config/config.hpp"
-#include "engine/store/momentary.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/target/traits.hpp"
 #include "evaluators/task/task.hpp"

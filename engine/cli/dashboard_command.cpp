@@ -12,12 +12,11 @@
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
-#include "engine/cli/trouble.hpp"
 #include "engine/dashboard/server.hpp"
 #include "engine/views/run_list.hpp"
 #include "engine/views/suite_view.hpp"
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/secret.hpp"
+#include "evaluators/system/random.hpp"
 
 namespace cultivar {
 namespace {

@@ -7,7 +7,6 @@
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/cli/record_views.hpp"
-#include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
 #include "evaluators/judge/cascade.hpp"
 #include "evaluators/profile/bottleneck.hpp"

@@ -5,7 +5,6 @@
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
-#include "engine/cli/trouble.hpp"
 #include "engine/store/reclaim.hpp"
 
 namespace cultivar {

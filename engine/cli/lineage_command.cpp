@@ -5,7 +5,7 @@
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
 #include "engine/cli/record_views.hpp"
-#include "engine/views/lineage_view.hpp"
+#include "engine/views/individual_view.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {

@@ -10,7 +10,6 @@
 #include "engine/cli/options.hpp"
 #include "engine/cli/output.hpp"
 #include "engine/cli/search_session.hpp"
-#include "engine/cli/trouble.hpp"
 #include "engine/cli/workbench.hpp"
 #include "engine/config/duration.hpp"
 #include "engine/mcp/server.hpp"

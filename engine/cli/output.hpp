@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What commands print: JSON on stdout; text for people on stdout or, with --json, on stderr.
+// How commands end and what they print: JSON on stdout; text for people on stdout or, with --json, on stderr.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,10 +13,12 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/config/duration.hpp"  // IWYU pragma: export
 #include "evaluators/system/clock.hpp"
+#include "evaluators/system/error.hpp"
 
 namespace cultivar {
 
@@ -103,5 +105,25 @@ class StepLine {  // show() may be called from any thread
   std::condition_variable_any ending_;
   std::jthread watcher_;  // last member: joined before the others are destroyed
 };
+
+// Converts the error of an Expected to the exception that ends a command with the right exit code.
+
+// Kind missing: something that the command needs is not installed (exit 3); kind interrupted: by the user
+// (exit 130); other kinds: the work failed (exit 1).
+[[noreturn]] inline void raise(const Error& error) {
+  if (error.kind == ErrorKind::interrupted) throw InterruptedError(error.text());
+  if (error.kind == ErrorKind::missing) throw MissingError(error.message);
+  throw std::runtime_error(error.text());
+}
+
+template <class T>
+T must(Expected<T> value) {
+  if (!value) raise(value.error());
+  return std::move(*value);
+}
+
+inline void must(Expected<void> value) {
+  if (!value) raise(value.error());
+}
 
 }  // namespace cultivar

@@ -3,11 +3,11 @@
 
 #include <set>
 
-#include "engine/cli/trouble.hpp"
-#include "engine/store/evaluation_rate.hpp"
+#include "engine/cli/output.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/plain_text.hpp"
-#include "population/duel_result.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 

@@ -10,7 +10,6 @@
 
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/output.hpp"
-#include "engine/store/names.hpp"
 #include "engine/store/record.hpp"
 #include "engine/store/standings.hpp"
 #include "engine/store/summary.hpp"

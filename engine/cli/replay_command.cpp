@@ -3,9 +3,9 @@
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
 #include "engine/cli/record_views.hpp"
 #include "engine/cli/search_session.hpp"
-#include "engine/cli/trouble.hpp"
 
 namespace cultivar {
 

@@ -5,15 +5,15 @@
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
 #include "engine/cli/record_views.hpp"
-#include "engine/cli/trouble.hpp"
 #include "engine/dashboard/page.hpp"
 #include "engine/export/tables.hpp"
 #include "engine/report/chart.hpp"
 #include "engine/report/event_file.hpp"
 #include "engine/store/exchanges.hpp"
 #include "engine/store/summary.hpp"
-#include "engine/views/kernel_files.hpp"
+#include "engine/views/kernel_table.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/plain_text.hpp"
 

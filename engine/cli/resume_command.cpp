@@ -7,10 +7,10 @@
 #include "engine/cli/config_checks.hpp"
 #include "engine/cli/detached_search.hpp"
 #include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
 #include "engine/cli/search_session.hpp"
-#include "engine/cli/trouble.hpp"
 #include "engine/search/beginning.hpp"
-#include "engine/store/names.hpp"
+#include "engine/store/record.hpp"
 #include "engine/store/summary.hpp"
 
 namespace cultivar {

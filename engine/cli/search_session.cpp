@@ -13,7 +13,6 @@
 #include "engine/cli/output.hpp"
 #include "engine/cli/progress_line.hpp"
 #include "engine/cli/record_views.hpp"
-#include "engine/cli/trouble.hpp"
 #include "engine/config/duration.hpp"
 #include "engine/export/bundle.hpp"
 #include "engine/store/recorded_run.hpp"

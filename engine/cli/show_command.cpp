@@ -18,7 +18,7 @@
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/source_files.hpp"
-#include "operators/llm/plain_prompt.hpp"
+#include "operators/llm/tool_text.hpp"
 
 namespace cultivar {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "engine/cli/commands.hpp"
 #include "engine/cli/interrupt.hpp"
-#include "engine/cli/live_view.hpp"
 #include "engine/cli/options.hpp"
+#include "engine/cli/output.hpp"
+#include "engine/cli/progress_line.hpp"
 #include "engine/cli/record_views.hpp"
-#include "engine/cli/trouble.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/system/plain_text.hpp"
 

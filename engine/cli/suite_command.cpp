@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The commands `suite` and `optimise`: the searches of a suite, in turns or by a ranking.
 #include <fmt/format.h>
 
 #include "engine/cli/commands.hpp"
@@ -10,6 +11,27 @@
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
+
+namespace {
+
+void last_options(Options& options, SuiteCall& call) {
+  options.flag("--trust", call.trust,
+               "run the programs that resumed records name: see `cultivar resume --help`");
+  options.flag("--verbose", call.verbose, "print a line for every individual");
+  options.flag("--json", call.as_json, "print the table as JSON on stdout");
+}
+
+// The command that goes on: `own` and the options that both commands have.
+std::string again(const SuiteCall& call, const std::string& own, const char* turn,
+                  const std::string& length) {
+  std::string text = fmt::format("{} {}", called_as(), own);
+  for (const std::string& name : call.only) text += " --only " + shell_word(name);
+  if (!length.empty()) text += fmt::format(" {} {}", turn, shell_word(length));
+  for (const std::string& value : call.overrides) text += " --set " + shell_word(value);
+  return text;
+}
+
+}  // namespace
 
 int suite_command(const Arguments& arguments) {
   SuiteCall call;
@@ -34,21 +56,43 @@ int suite_command(const Arguments& arguments) {
   options.flag("--table", call.only_table, "only make the table of what is recorded so far");
   options.flag("--check", call.only_check,
                "only check the suite, its tasks and seeds; run and write nothing");
-  options.flag("--trust", call.trust,
-               "run the programs that resumed records name: see `cultivar resume --help`");
-  options.flag("--verbose", call.verbose, "print a line for every individual");
-  options.flag("--json", call.as_json, "print the table as JSON on stdout");
+  last_options(options, call);
   if (const auto code = options.parse(arguments)) return *code;
 
   const std::optional<double> turn_s = turn.empty() ? 0.0 : duration_seconds(turn);
   if (!turn_s || (*turn_s <= 0.0 && !turn.empty()))
     throw InputError(fmt::format("--turn {}: write a duration, such as 60s or 2m", turn));
   call.turn_s = *turn_s;
-  call.again = fmt::format("{} suite {}", called_as(), shell_word(call.file));
-  if (!call.run_dir.empty()) call.again += " --run-dir " + shell_word(call.run_dir);
-  for (const std::string& name : call.only) call.again += " --only " + shell_word(name);
-  if (!turn.empty()) call.again += " --turn " + shell_word(turn);
-  for (const std::string& value : call.overrides) call.again += " --set " + shell_word(value);
+  std::string own = "suite " + shell_word(call.file);
+  if (!call.run_dir.empty()) own += " --run-dir " + shell_word(call.run_dir);
+  call.again = again(call, own, "--turn", turn);
+  return suite_session(call);
+}
+
+int optimise_command(const Arguments& arguments) {
+  SuiteCall call;
+  std::string folder, slice;
+  Options options("optimise",
+                  "Searches the regions of a model's campaign: always the one that is expected to gain most "
+                  "in an hour, by what was measured so far, for one slice of time. Ctrl-C stops with a "
+                  "checkpoint, and the same command goes on. A region whose search fails is left as it was.",
+                  "cultivar optimise camp");
+  options.argument("CAMPAIGN", folder, "the folder that `cultivar import --inputs` wrote");
+  options.option("--slice", slice, "search time after which the ranking is made anew (default: 5m)");
+  options.each("--only", call.only, "search only the region of this name");
+  options.each("--set", call.overrides, "a.b=c: replace one value of every region's configuration");
+  options.flag("--table", call.only_table, "only make the table of what is recorded so far");
+  options.flag("--check", call.only_check, "only check the campaign, its tasks and seeds");
+  last_options(options, call);
+  if (const auto code = options.parse(arguments)) return *code;
+
+  const std::optional<double> slice_s = slice.empty() ? kUsualSlice : duration_seconds(slice);
+  if (!slice_s || *slice_s <= 0.0)
+    throw InputError(fmt::format("--slice {}: write a duration, such as 60s or 5m", slice));
+  call.turn_s = *slice_s;
+  call.file = campaign_file(folder);
+  call.run_dir = campaign_runs(folder);
+  call.again = again(call, "optimise " + shell_word(folder), "--slice", slice);
   return suite_session(call);
 }
 

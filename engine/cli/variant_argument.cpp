@@ -10,9 +10,9 @@
 
 #include "engine/cli/record_views.hpp"
 #include "evaluators/contenders/catalogue.hpp"
+#include "evaluators/contenders/library.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/variant/variant.hpp"
-#include "evaluators/worker/contender_trial.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {

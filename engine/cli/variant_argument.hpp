@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/cli/installation_paths.hpp"
-#include "evaluators/contenders/contender_file.hpp"
+#include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/system/interpreter.hpp"
 #include "evaluators/target/traits.hpp"
 #include "evaluators/task/task.hpp"

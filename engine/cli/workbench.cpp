@@ -8,10 +8,9 @@
 
 #include "engine/cli/config_checks.hpp"
 #include "engine/cli/output.hpp"
-#include "engine/cli/trouble.hpp"
 #include "evaluators/judge/claims.hpp"
 #include "evaluators/judge/stages.hpp"
-#include "evaluators/system/secret.hpp"
+#include "evaluators/system/random.hpp"
 #include "evaluators/variant/manifest_text.hpp"
 
 namespace cultivar {

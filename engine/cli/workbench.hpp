@@ -12,7 +12,7 @@
 #include "engine/cli/installation_paths.hpp"
 #include "engine/cli/interrupt.hpp"
 #include "engine/cli/variant_argument.hpp"
-#include "engine/config/workload_choice.hpp"
+#include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/worker/services.hpp"
 
 namespace cultivar {

@@ -12,6 +12,7 @@
 #include "engine/config/population_settings.hpp"
 #include "engine/config/settings.hpp"
 #include "evaluators/contenders/catalogue.hpp"
+#include "evaluators/judge/requests.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/worker/link.hpp"
@@ -468,6 +469,16 @@ std::string to_yaml(const Config& c) {
                       flow_text(settings_of(written.checkpoint)), c.seed);
   if (!c.metrics.empty()) yaml += fmt::format("metrics: {}\n", json_text(c.metrics));
   return yaml + notify_yaml(c.notify) + to_yaml(c.models);
+}
+
+Sampling sampling_of(const EvaluationConfig& e) {
+  Sampling sampling;
+  sampling.screening_samples = e.screening_samples;
+  sampling.screening_seconds = e.screening_seconds;
+  sampling.max_samples = e.max_samples;
+  sampling.max_seconds = e.max_seconds;
+  sampling.oracle_rows = e.oracle_rows;
+  return sampling;
 }
 
 }  // namespace cultivar

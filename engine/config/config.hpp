@@ -15,7 +15,7 @@
 #include "evaluators/task/task.hpp"
 #include "evaluators/variant/manifest.hpp"
 #include "evaluators/verdict/gate.hpp"
-#include "operators/llm/model_config.hpp"
+#include "operators/llm/chat_model.hpp"
 #include "operators/portfolio.hpp"
 #include "operators/prompts/prompt.hpp"
 #include "operators/supervisor/supervisor.hpp"
@@ -24,6 +24,7 @@
 namespace cultivar {
 
 class YamlNode;
+struct Sampling;
 
 struct Budget {
   double wall_s = 0.0;           // summed over all sessions of the run; 0: no limit
@@ -74,6 +75,8 @@ struct EvaluationConfig {
   double pace_every_s = 1800.0;  // longest interval between measurements of the best kernel's pace
   enum class Profiles { off, elites } profile = Profiles::off;  // elites: every promoted kernel is profiled
 };
+// How often and how long a search times a kernel, as requests to a device say it.
+Sampling sampling_of(const EvaluationConfig&);
 
 struct CheckpointConfig {
   double every_s = 600.0;

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "engine/config/config.hpp"
-#include "engine/config/secret_words.hpp"
 #include "engine/config/settings.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "evaluators/yaml/strict_yaml.hpp"
-#include "operators/llm/model_config.hpp"
+#include "operators/llm/chat_model.hpp"
 
 namespace cultivar {
 

@@ -6,7 +6,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
-#include "engine/config/secret_words.hpp"
+#include "engine/config/settings.hpp"
 #include "evaluators/system/json_text.hpp"
 
 namespace cultivar {

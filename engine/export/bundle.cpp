@@ -28,7 +28,6 @@
 #include "evaluators/references/python/python_reference.hpp"
 #include "evaluators/references/task_files.hpp"
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
 

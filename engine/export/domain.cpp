@@ -8,7 +8,7 @@
 #include <regex>
 
 #include "evaluators/judge/source_numbers.hpp"
-#include "evaluators/task/make_workload.hpp"
+#include "evaluators/task/task.hpp"
 
 namespace cultivar {
 

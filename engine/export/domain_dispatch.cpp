@@ -10,10 +10,8 @@
 #include <limits>
 #include <sstream>
 
-#include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_fields.hpp"
 #include "evaluators/system/json_text.hpp"
 

@@ -2,7 +2,6 @@
 #include "engine/export/manifest_parts.hpp"
 
 #include "engine/export/tables.hpp"
-#include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/target/traits.hpp"

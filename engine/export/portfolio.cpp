@@ -11,8 +11,8 @@
 #include "engine/store/run_folder.hpp"
 #include "engine/store/standings.hpp"
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_fields.hpp"
+#include "evaluators/system/json_text.hpp"
 
 namespace cultivar {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "engine/config/config.hpp"
 #include "engine/config/duration.hpp"
-#include "engine/config/workload_choice.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "evaluators/system/clock.hpp"
 

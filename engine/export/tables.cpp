@@ -10,7 +10,6 @@
 #include "engine/store/standings.hpp"
 #include "engine/store/summary.hpp"
 #include "engine/views/individual_view.hpp"
-#include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/source_files.hpp"

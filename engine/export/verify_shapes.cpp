@@ -10,7 +10,7 @@
 #include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/launchers/cpp_expression.hpp"
-#include "evaluators/task/make_workload.hpp"
+#include "evaluators/task/task.hpp"
 
 namespace cultivar {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "engine/store/rows.hpp"
-#include "evaluators/variant/configuration_json.hpp"
+#include "evaluators/variant/tunables.hpp"
 
 namespace cultivar {
 

@@ -10,7 +10,6 @@
 #include <array>
 #include <cerrno>
 
-#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
 
 namespace cultivar {

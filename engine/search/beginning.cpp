@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "engine/config/duration.hpp"
-#include "engine/store/momentary.hpp"
 #include "engine/store/recorded_run.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 

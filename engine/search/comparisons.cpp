@@ -6,8 +6,7 @@
 
 #include <cmath>
 
-#include "engine/config/workload_choice.hpp"
-#include "engine/store/momentary.hpp"
+#include "engine/config/config.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/plain_text.hpp"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "engine/config/workload_choice.hpp"
+#include "engine/config/config.hpp"
 #include "engine/store/summary.hpp"
 #include "operators/registry.hpp"
 

@@ -15,7 +15,7 @@
 #include "engine/search/host_faults.hpp"
 #include "engine/search/pipeline.hpp"
 #include "engine/search/recorder.hpp"
-#include "engine/store/evaluation_rate.hpp"
+#include "engine/store/summary.hpp"
 #include "evaluators/variant/variant.hpp"
 #include "evaluators/verdict/evaluation.hpp"
 

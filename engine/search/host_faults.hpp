@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/search/recorder.hpp"
-#include "engine/store/momentary.hpp"
+#include "engine/store/summary.hpp"
 
 namespace cultivar {
 

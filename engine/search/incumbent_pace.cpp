@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/config/workload_choice.hpp"
+#include "engine/config/config.hpp"
 #include "engine/store/summary.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 

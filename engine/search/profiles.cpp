@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/config/workload_choice.hpp"
+#include "engine/config/config.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/timing/roofline.hpp"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "engine/config/workload_choice.hpp"
+#include "engine/config/config.hpp"
 #include "engine/search/proposals.hpp"
 #include "engine/search/search_bench.hpp"
 #include "engine/store/record_view.hpp"
@@ -18,7 +18,7 @@
 #include "evaluators/system/plain_text.hpp"
 #include "operators/agent/agent_dialogue.hpp"
 #include "operators/llm/chat_errors.hpp"
-#include "operators/prompts/opening.hpp"
+#include "operators/prompts/prompt.hpp"
 #include "operators/registry.hpp"
 #include "operators/reply.hpp"
 #include "population/individual.hpp"

@@ -11,7 +11,7 @@
 #include "engine/config/duration.hpp"
 #include "engine/store/interventions.hpp"
 #include "engine/store/summary.hpp"
-#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
 
 namespace cultivar {
 
@@ -30,17 +30,18 @@ SearchLoop::SearchLoop(SessionParts parts)
                  parts_.sources, pipeline_),
       proposals_(parts_.config, parts_.folder, recorder_, breeding_, parts_.sources),
       checkpoints_(parts_.config.checkpoint, parts_.folder, recorder_),
-      precedence_(parts_.config, parts_.turn_s, asks_models(), breeding_, evaluations_) {}
+      precedence_(parts_.config, parts_.turn_s, asks_models(), breeding_, evaluations_),
+      end_(parts_.config.budget, {parts_.turn_s, parts_.turn_ends}, recorder_, breeding_,
+           [this](Phase phase, Outcome::Stop why) { entered(phase, why); }),
+      status_({parts_.config, parts_.evaluator, parts_.callbacks, recorder_, breeding_, pipeline_, faults_,
+               evaluations_, comparisons_, questions_, end_}) {}
 
 Outcome SearchLoop::run() {
   constexpr auto kTick = std::chrono::milliseconds(100);
   if (breeding_.archive().size() == 0)
     for (const IndividualId id : proposals_.seeds(parts_.loaded.seeds)) evaluations_.enqueue(id);
   recorder_.start_clock();
-  began_s_ = recorder_.elapsed();
-  device_s_ = 3600.0 * summary_of(recorder_.record()).budget.at("device_hours").used;
-  if (const auto promotions = recorder_.record().promotions(); !promotions.empty())
-    promoted_s_ = promotions.back().elapsed_s;
+  end_.begin();
   for (auto tick_at = Clock::now(); !done_;) {
     const bool due = Clock::now() >= tick_at;
     const JobPtr job = due ? nullptr : pipeline_.next(tick_at);
@@ -48,31 +49,28 @@ Outcome SearchLoop::run() {
     try {
       serve(job);
     } catch (const std::exception& e) {  // a bug or an unreadable record
-      step_failed_ = true;
-      if (phase_ != Phase::leaving) stop(Outcome::Stop::failed, said_shortly(e));
+      if (end_.phase() != Phase::leaving) end_.stop(Outcome::Stop::failed, said_shortly(e));
       finish_if_idle();
     }
     if (due)
       tick_at = Clock::now() + kTick;  // from the end of the step: on a slow disk, jobs still get their turn
   }
   checkpoints_.take_last();
-  const std::string state = state_after(outcome_->stop);
+  Outcome outcome = *end_.outcome();
+  outcome.best = breeding_.incumbent();
   try {
     recorder_.step([&](Step& step) {
-      step.set("state", state);
-      step.set("stop_reason", outcome_->reason);
-      step.set("stop", std::string(name_of(outcome_->stop)));
-      step.set("momentary", momentary());
-      step.device_time(std::exchange(unrecorded_device_s_, 0.0));
-      questions_.write_state(step);
-      recorder_.tell(step, "stop", breeding_.incumbent(), outcome_->reason);
+      step.set("state", state_after(outcome.stop));
+      step.set("stop_reason", outcome.reason);
+      step.set("stop", std::string(name_of(outcome.stop)));
+      status_.write(step);
+      recorder_.tell(step, "stop", outcome.best, outcome.reason);
     });
   } catch (const std::exception&) {
     // The disk that stopped the search fails again.
-    parts_.writer.end_unrecorded(outcome_->reason);
+    parts_.writer.end_unrecorded(outcome.reason);
   }
-  outcome_->best = breeding_.incumbent();
-  return *outcome_;
+  return outcome;
 }
 
 void SearchLoop::serve(const JobPtr& job) {
@@ -82,29 +80,17 @@ void SearchLoop::serve(const JobPtr& job) {
     tick();
   advance();
   finish_if_idle();
-  if (!job) show_progress();
-}
-
-void SearchLoop::tell_of_stops() {
-  constexpr double kWorthALine = 10.0;
-  const double before = std::exchange(stopped_s_, stopped_s()), stopped = stopped_s_ - before;
-  if (stopped < kWorthALine) return;
-  recorder_.step([&](Step& step) {
-    recorder_.tell(
-        step, "suspended", 0,
-        fmt::format("for {} until now, which counts for no deadline and no budget; the search goes on",
-                    duration(stopped)));
-  });
+  if (!job) status_.show(ending());
 }
 
 void SearchLoop::tick() {
-  tell_of_stops();
-  if (parts_.stop && phase_ != Phase::leaving)
-    stop(Outcome::Stop::interrupted, "interrupted; all results so far are recorded");
-  watch_budgets();
+  status_.tell_of_stops();
+  if (parts_.stop && end_.phase() != Phase::leaving)
+    end_.stop(Outcome::Stop::interrupted, "interrupted; all results so far are recorded");
+  end_.watch_budgets();
   if (parts_.turn_s > 0) watch_turn();
-  if (phase_ != Phase::running) return;
-  if (const auto why = faults_.out_of_patience()) return stop(Outcome::Stop::failed, *why);
+  if (end_.phase() != Phase::running) return;
+  if (const auto why = faults_.out_of_patience()) return end_.stop(Outcome::Stop::failed, *why);
   questions_.reopen();
   questions_.tell_news();
   questions_.withdraw_superseded();
@@ -121,9 +107,9 @@ void SearchLoop::returned(const JobPtr& job) {
     });
     job->device_troubles.clear();
   }
-  count_device_time(*job);
+  end_.count_device_time(*job);
   // The record still has the individual as proposed, or the question as open; a resumed search continues it.
-  if (phase_ == Phase::leaving || job->abandoned) return lost(*job);
+  if (end_.phase() == Phase::leaving || job->abandoned) return lost(*job);
   const auto of_kernels = [&](const auto& work) {
     if constexpr (requires { work.result->host_fault; }) {
       if (work.result && !work.result->host_fault) faults_.succeeded();
@@ -181,7 +167,7 @@ void SearchLoop::handle_failure(const JobPtr& job, const Error& trouble) {
   lost(*job);
   // What a launcher starts may be there again later.
   if (trouble.kind == ErrorKind::missing && parts_.config.evaluation.launcher.empty())
-    return stop(Outcome::Stop::failed, trouble.text());
+    return end_.stop(Outcome::Stop::failed, trouble.text());
   faults_.no_worker(job->id, trouble);
   // Comparisons::start() sends lost duels and confirmations again.
   if (std::holds_alternative<Evaluate>(job->work)) evaluations_.enqueue(job->id);
@@ -190,9 +176,7 @@ void SearchLoop::handle_failure(const JobPtr& job, const Error& trouble) {
 
 void SearchLoop::compared(const JobPtr& job, const Comparisons::Outcome& outcome) {
   if (outcome.trouble) return handle_failure(job, *outcome.trouble);
-  if (outcome.promoted != 0) promoted_s_ = recorder_.elapsed();
-  if (outcome.promoted != 0 && phase_ == Phase::closing && outcome_->stop == Outcome::Stop::plateau)
-    reopen(outcome.promoted);
+  if (outcome.promoted != 0 && end_.promoted(outcome.promoted)) exhausted_at_.reset();
   // A winner is profiled while its confirmation compiles: the next questions are about it.
   if (const IndividualId faster = breeding_.winner() != 0 ? breeding_.winner() : outcome.promoted;
       faster != 0)
@@ -201,12 +185,12 @@ void SearchLoop::compared(const JobPtr& job, const Comparisons::Outcome& outcome
 }
 
 void SearchLoop::handle_outcome(const Questions::Outcome& outcome) {
-  if (outcome.fatal) return stop(Outcome::Stop::failed, *outcome.fatal);
+  if (outcome.fatal) return end_.stop(Outcome::Stop::failed, *outcome.fatal);
   if (outcome.proposed != 0) evaluations_.enqueue(outcome.proposed);  // before new proposals
 }
 
 void SearchLoop::advance() {
-  if (phase_ == Phase::leaving) return;
+  if (end_.phase() == Phase::leaving) return;
   for (const IndividualId id : faults_.released()) evaluations_.enqueue(id);
   if (faults_.resting()) return;
   if (faults_.canary_due()) {
@@ -214,7 +198,7 @@ void SearchLoop::advance() {
     if (!evaluations_.start_canary()) faults_.canary_returned(std::nullopt);
   }
   // The pace is needed only if more individuals will be measured.
-  if (running() && (evaluations_.has_pending() || budget_allows_another()))
+  if (end_.running() && (evaluations_.has_pending() || budget_allows_another()))
     comparisons_.pace().start_if_due();
   if (comparisons_.pace().awaited()) return;  // until the pace of this session is known
   // After a failure, evaluations go before comparisons.
@@ -223,11 +207,11 @@ void SearchLoop::advance() {
       faults_.in_a_row() == 0 || (evaluations_.in_flight() == 0 && !evaluations_.has_pending());
   // The first questions need the first profile, which takes seconds; a slow seed's confirmation takes
   // minutes.
-  if (running() && profiles_.first_due())
+  if (end_.running() && profiles_.first_due())
     profiles_.start();
-  else if (before_evaluations && comparisons_.due(ending()) && !turn_is_over() && !kernels_first())
+  else if (before_evaluations && comparisons_.due(ending()) && !end_.turn_is_over() && !kernels_first())
     comparisons_.start();
-  if (!running() || turn_is_over()) return;
+  if (!end_.running() || end_.turn_is_over()) return;
   profiles_.start();
   evaluations_.start_pending();
   // A proposal takes milliseconds to tens of milliseconds (some operators fit a surrogate), which would
@@ -242,13 +226,13 @@ void SearchLoop::advance() {
 }
 
 bool SearchLoop::kernels_first() {
-  if (comparisons_.in_flight() || !running()) {
+  if (comparisons_.in_flight() || !end_.running()) {
     precedence_.reset();
     return false;
   }
   const double now = recorder_.elapsed();
   return precedence_.of_kernels(
-      {now, now - began_s_, questions_.results_received(), questions_.calls_out() > 0,
+      {now, recorder_.session(), questions_.results_received(), questions_.calls_out() > 0,
        evaluations_.in_flight() > 0 || evaluations_.has_pending() || (!ending() && !exhausted())});
 }
 
@@ -320,7 +304,7 @@ bool SearchLoop::budget_allows_another() const {
 }
 
 bool SearchLoop::ending() const {
-  return running() && (!budget_allows_another() || questions_.availability().cap_spent());
+  return end_.running() && (!budget_allows_another() || questions_.availability().cap_spent());
 }
 
 std::string SearchLoop::left_words() const {
@@ -330,207 +314,89 @@ std::string SearchLoop::left_words() const {
                      left == 1 ? " still waits" : "s still wait", comparisons_.most());
 }
 
-std::string SearchLoop::momentary() const {
-  const std::size_t challengers = breeding_.incumbent() ? breeding_.challengers() : 0;
-  std::optional<Momentary::Closing> closing;
-  if (phase_ == Phase::closing) closing = {outcome_->reason, unix_now() + grace_left()};
-  std::optional<DuelNow> duel;
-  std::string doing = step();
-  for (const auto& entry : pipeline_.board().entries()) {
-    if (entry.doing == InFlight::Doing::duel) duel = {entry.id, breeding_.incumbent(), entry.note};
-    if (entry.doing == InFlight::Doing::confirmation)
-      doing = fmt::format("#{} is being confirmed{} ({:.0f} s)", entry.id,
-                          entry.note.empty() ? "" : ": " + entry.note, seconds_since(entry.since));
-  }
-  return to_body({static_cast<std::int64_t>(challengers), faults_.pause(), parts_.evaluator.pools(),
-                  std::move(closing), std::move(duel), std::move(doing)});
-}
-
-std::string SearchLoop::step() const {
-  constexpr double kLong = 5.0;  // shorter ones would only flicker
-  return pipeline_.board().step(evaluations_.measured() > 0 ? kLong : 0.0);
-}
-
 bool SearchLoop::exhausted() const {
   return exhausted_at_ == results();
 }
 
-void SearchLoop::count_device_time(const Job& job) {
-  double seconds = job.seconds;
-  if (const Call* const call = std::get_if<Call>(&job.work); call && call->outcome)
-    seconds = call->outcome->device_s;  // of its probes
-  device_s_ += seconds;
-  unrecorded_device_s_ += seconds;
-}
-
-std::string SearchLoop::tried() const {
-  std::map<std::string, int> answers;
-  for (const InterventionRow& row : interventions_of(recorder_.record()))
-    if (row.at_s >= promoted_s_) ++answers[std::string(name_of(row.intervention.answer))];
-  std::string text;
-  for (const auto& [answer, count] : answers)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", answer, count);
-  return text.empty() ? "the supervisor did not intervene" : "the supervisor tried: " + text;
-}
-
-void SearchLoop::close(Outcome::Stop why, std::string reason, double limit_s) {
-  phase_ = Phase::closing;
-  closing_s_ = recorder_.elapsed();
-  closing_limit_s_ = limit_s;
-  stop(why, std::move(reason));
-  // A promotion may take back the end by a plateau: then nothing that waits is to be lost.
-  if (why != Outcome::Stop::plateau) pipeline_.abandon_waiting();
-}
-
-void SearchLoop::reopen(IndividualId because) {
-  phase_ = Phase::running;
-  outcome_.reset();
-  exhausted_at_.reset();
-  recorder_.step([&](Step& step) {
-    recorder_.tell(
-        step, "session", because,
-        "was promoted while the search ended for want of a promotion (budget.plateau): it goes on");
-  });
-}
-
-double SearchLoop::grace_left() const {
-  const bool longer = far_ahead(breeding_) != 0 && !turn_is_over();
-  return closing_s_ + grace_after(closing_limit_s_, longer) - recorder_.elapsed();
-}
-
-void SearchLoop::watch_budgets() {
-  const Budget& budget = parts_.config.budget;
-  const double now = recorder_.elapsed();
-  if (phase_ == Phase::running) {
-    if (const auto spent = spent_budget(budget, now, device_s_))
-      close(spent->stop, spent->reason, spent->limit_s);
-    else if (budget.plateau_s > 0 && now - promoted_s_ >= budget.plateau_s)
-      close(Outcome::Stop::plateau,
-            fmt::format("no kernel was promoted for {} of search time; {}", duration(budget.plateau_s),
-                        tried()),
-            budget.plateau_s);
+// After watch_budgets(): a budget that is used up ends the search for good. The comparison in flight is not
+// cut off, because the next turn would only begin it anew; but that of a seed is, if answers may make it
+// needless.
+void SearchLoop::watch_turn() {
+  constexpr double kAnswersAreRead = 4.0;  // seconds until those are that lie in a mailbox already
+  constexpr const char* kAwaited = "only answers in mailboxes are awaited";
+  if (end_.phase() == Phase::running && end_.turn_is_over()) {
+    if (!comparisons_.in_flight())
+      return end_.close(Outcome::Stop::turn,
+                        parts_.turn_ends && *parts_.turn_ends
+                            ? "another search goes on"
+                            : fmt::format("its turn of {} is over", duration(parts_.turn_s)),
+                        parts_.turn_s);
+    if (breeding_.incumbent() == 0 && questions_.letters_out() > 0) {
+      // What waits for the device is done in a later turn.
+      bool of_seeds = true, busy = false;
+      for (const auto& entry : pipeline_.board().entries()) {
+        of_seeds = of_seeds && breeding_.archive().of_a_seed(entry.id);
+        busy = busy || entry.doing == InFlight::Doing::compiling ||
+               entry.doing == InFlight::Doing::evaluating ||
+               (entry.doing == InFlight::Doing::confirmation && !breeding_.archive().of_a_seed(entry.id));
+      }
+      if (!busy)
+        return end_.leave(
+            of_seeds ? Outcome::Stop::letters : Outcome::Stop::turn,
+            "answers in mailboxes are awaited, and may make the confirmation of a seed needless");
+    }
   }
-  if (phase_ == Phase::closing && grace_left() <= 0) {  // until then, started jobs may finish
-    if (!turn_is_over()) outcome_->reason += words_of_far_ahead(breeding_, recorder_.record().folder());
-    phase_ = Phase::leaving;
-    cancel_all();
+  const int letters = questions_.letters_out();
+  if (end_.phase() == Phase::leaving || letters == 0 || pipeline_.in_flight() != letters)
+    return only_letters_since_.reset();
+  const bool nothing_else = exhausted() && !evaluations_.has_pending() && !comparisons_.due(ending()) &&
+                            !profiles_.first_due() && !faults_.holds_some() && !faults_.resting();
+  if (end_.phase() == Phase::closing) {  // not for a budget: its grace period ends by itself
+    if (!end_.turn_is_over()) return;
+    return nothing_else ? end_.leave_instead(Outcome::Stop::letters, kAwaited)
+                        : end_.leave(Outcome::Stop::turn, kAwaited);
   }
-}
-
-bool SearchLoop::turn_is_over() const {
-  return parts_.turn_s > 0 &&
-         (recorder_.elapsed() - began_s_ >= parts_.turn_s || (parts_.turn_ends && *parts_.turn_ends)) &&
-         (!outcome_ || outcome_->stop == Outcome::Stop::turn);
+  if (!nothing_else) return only_letters_since_.reset();
+  if (!only_letters_since_) only_letters_since_ = Clock::now();
+  if (seconds_since(*only_letters_since_) >= kAnswersAreRead) end_.leave(Outcome::Stop::letters, kAwaited);
 }
 
 void SearchLoop::finish_if_idle() {
   if (pipeline_.in_flight() > 0) return;
-  if (running()) {
+  if (end_.running()) {
     if (evaluations_.has_pending() || comparisons_.due(ending()) || faults_.holds_some() || faults_.resting())
       return;
     if (!breeding_.ready() && faults_.has_put_off())
-      stop(Outcome::Stop::failed, faults_.why_put_off());
+      end_.stop(Outcome::Stop::failed, faults_.why_put_off());
     else if (!breeding_.ready())
-      stop(Outcome::Stop::failed, evaluations_.why_no_seed());
+      end_.stop(Outcome::Stop::failed, evaluations_.why_no_seed());
     else if (!budget_allows_another())
-      stop(Outcome::Stop::evaluations, fmt::format("the budget of {} evaluations is exhausted{}",
-                                                   parts_.config.budget.evaluations, left_words()));
+      end_.stop(Outcome::Stop::evaluations, fmt::format("the budget of {} evaluations is exhausted{}",
+                                                        parts_.config.budget.evaluations, left_words()));
     else if (const auto& why = questions_.availability().cap_spent())
-      stop(Outcome::Stop::models, "the budget for language models is exhausted: " + *why + left_words());
+      end_.stop(Outcome::Stop::models, "the budget for language models is exhausted: " + *why + left_words());
     else if (const std::string nobody = questions_.availability().why_no_model_left();
              exhausted() && !nobody.empty())
-      stop(Outcome::Stop::failed, nobody);
+      end_.stop(Outcome::Stop::failed, nobody);
     else if (exhausted() && asks_models() && faults_.has_put_off())  // questions may wait for them
-      stop(Outcome::Stop::failed, faults_.why_put_off());
+      end_.stop(Outcome::Stop::failed, faults_.why_put_off());
     else if (exhausted())
-      stop(Outcome::Stop::exhausted, "every configuration that the operators can reach has been tried");
+      end_.stop(Outcome::Stop::exhausted, "every configuration that the operators can reach has been tried");
     else
       return;
   }
-  if (phase_ == Phase::closing && comparisons_.due() && !turn_is_over())
+  if (end_.phase() == Phase::closing && comparisons_.due() && !end_.turn_is_over())
     return;  // until the grace period ends
-  if (outcome_) done_ = true;
+  if (end_.outcome()) done_ = true;
 }
 
-void SearchLoop::stop(Outcome::Stop why, std::string reason) {
-  if (why == Outcome::Stop::interrupted || why == Outcome::Stop::failed) return leave(why, std::move(reason));
-  // Only the first reason counts; a later failure does not replace it.
-  if (!outcome_) outcome_ = Outcome{why, std::move(reason), 0};
-}
-
-void SearchLoop::leave(Outcome::Stop why, std::string reason) {
-  if (!outcome_) outcome_ = Outcome{why, std::move(reason), 0};
-  phase_ = Phase::leaving;
-  cancel_all();
-}
-
-void SearchLoop::cancel_all() {
-  pipeline_.abandon_waiting();
+void SearchLoop::entered(Phase phase, Outcome::Stop why) {
+  if (phase == Phase::running) return;
+  // A promotion may take back the end by a plateau: then nothing that waits is to be lost.
+  if (phase == Phase::leaving || why != Outcome::Stop::plateau) pipeline_.abandon_waiting();
+  if (phase != Phase::leaving) return;
   questions_.cancel();
   parts_.evaluator.interrupt();
-}
-
-std::string SearchLoop::starting_words(int starting) const {
-  const std::vector<std::string>& launcher = parts_.config.evaluation.launcher;
-  if (launcher.empty()) return {};  // it takes seconds
-  return fmt::format("waiting for `{}` to start {} of {} workers", launcher.front(), starting,
-                     parts_.evaluator.device_workers());
-}
-
-void SearchLoop::show_progress() {
-  // Each step also records the elapsed time, so that a kill refunds at most about 5 s of the wall budget.
-  const bool paused = faults_.pause().has_value();
-  if ((recorder_.elapsed() - last_heartbeat_ > 5.0 || paused != paused_ || phase_ != shown_phase_) &&
-      phase_ != Phase::leaving) {
-    last_heartbeat_ = recorder_.elapsed();
-    paused_ = paused;
-    shown_phase_ = phase_;
-    recorder_.step([this](Step& step) {
-      questions_.write_state(step);
-      step.set("momentary", momentary());
-      step.device_time(std::exchange(unrecorded_device_s_, 0.0));
-    });
-  }
-  if (!parts_.callbacks.progress) return;
-  const Budget& budget = parts_.config.budget;
-  Progress p;
-  p.elapsed_s = recorder_.elapsed();
-  evaluations_.show(p);
-  p.challengers = static_cast<std::int64_t>(breeding_.challengers());
-  p.step = step();
-  for (const auto& [id, doing, note, since] : pipeline_.board().entries()) {
-    if (doing == InFlight::Doing::duel) --p.challengers;
-    const Member member = breeding_.archive().member(id);
-    const IndividualId incumbent = doing == InFlight::Doing::duel ? breeding_.incumbent() : 0;
-    p.in_flight.push_back({id, name_of(member.origin, member.op), doing, incumbent, note});
-  }
-  p.jobs = pipeline_.in_flight();
-  p.wall_limit_s = budget.wall_s;
-  p.evaluation_limit = budget.evaluations;
-  p.device_s = device_s_;
-  p.device_limit_s = budget.device_s;
-  p.promoted_s = promoted_s_;
-  if (ending() && evaluations_.in_flight() == 0 && !evaluations_.has_pending()) {
-    p.last_comparisons = comparisons_.ended();
-    p.most_last_comparisons = comparisons_.most();
-  }
-  if (p.wall_limit_s > 0) p.seconds_left = std::max(0.0, p.wall_limit_s - p.elapsed_s);
-  if (p.evaluation_limit > 0 && p.evaluations_per_hour > 0) {
-    const double by_count =
-        static_cast<double>(std::max<std::int64_t>(0, p.evaluation_limit - p.evaluations)) /
-        p.evaluations_per_hour * 3600.0;
-    p.seconds_left = p.wall_limit_s > 0 ? std::min(p.seconds_left, by_count) : by_count;
-  }
-  if (phase_ == Phase::closing) {
-    p.closing = outcome_->reason;
-    p.closing_left_s = std::max(0.0, grace_left());
-  }
-  p.workers = parts_.evaluator.pools();
-  p.waiting = faults_.waiting_words();
-  if (const int starting = pipeline_.starting_workers(); starting > 0 && p.waiting.empty())
-    p.waiting = starting_words(starting);
-  questions_.show(p);
-  parts_.callbacks.progress(p);
 }
 
 }  // namespace cultivar

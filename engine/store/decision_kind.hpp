@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "evaluators/verdict/gate.hpp"
-#include "population/duel_result.hpp"
+#include "population/individual.hpp"
 
 namespace SQLite {
 class Database;

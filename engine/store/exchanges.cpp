@@ -8,7 +8,6 @@
 #include "engine/store/rows.hpp"
 #include "engine/store/schema.hpp"
 #include "evaluators/system/clock.hpp"
-#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
 
 namespace cultivar {

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "engine/store/names.hpp"
+#include "engine/store/record.hpp"
 #include "engine/store/standings.hpp"
 #include "engine/store/summary.hpp"
 #include "engine/store/tool_results.hpp"

@@ -9,7 +9,6 @@
 #include "engine/store/askings.hpp"
 #include "engine/store/recorded_run.hpp"
 #include "engine/store/tool_results.hpp"
-#include "evaluators/system/lines.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "operators/registry.hpp"
 

@@ -14,7 +14,7 @@
 #include "engine/store/tool_results.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/json_text.hpp"
-#include "evaluators/variant/configuration_json.hpp"
+#include "evaluators/variant/tunables.hpp"
 #include "operators/asking_operator.hpp"
 
 namespace cultivar {

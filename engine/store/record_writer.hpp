@@ -15,7 +15,7 @@
 #include "evaluators/profile/profile.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/verdict/evaluation.hpp"
-#include "population/duel_result.hpp"
+#include "population/individual.hpp"
 #include "population/strategy.hpp"
 
 namespace SQLite {

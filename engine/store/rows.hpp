@@ -14,7 +14,7 @@
 #include <type_traits>
 
 #include "engine/store/record.hpp"
-#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
 #include "evaluators/verdict/evaluation.hpp"
 
 namespace cultivar {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/store/record.hpp"
-#include "population/duel_result.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 

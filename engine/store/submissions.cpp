@@ -10,10 +10,9 @@
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
-#include "evaluators/variant/configuration_json.hpp"
+#include "evaluators/variant/tunables.hpp"
 
 namespace cultivar {
 

@@ -8,10 +8,8 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/store/evaluation_rate.hpp"
 #include "engine/store/exchanges.hpp"
 #include "engine/store/kernel_lines.hpp"
-#include "engine/store/momentary.hpp"
 #include "engine/store/rows.hpp"
 #include "engine/store/run_folder.hpp"
 #include "engine/store/schema.hpp"
@@ -20,6 +18,7 @@
 #include "engine/store/witness.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/json_fields.hpp"
+#include "evaluators/system/json_text.hpp"
 
 namespace cultivar {
 
@@ -235,6 +234,69 @@ void to_json(json& j, const Summary& s) {
   auto& rejected = j["rejected"] = json::object();
   for (const auto& [stage, count] : s.rejected) rejected[std::string(name_of(stage))] = count;
   j["models"] = s.models.is_object() ? s.models : json::object();
+}
+
+using nlohmann::json;
+
+std::string to_body(const Momentary& now) {
+  json body{{"challengers", now.challengers}};
+  if (now.pause)
+    body["pause"] = {{"since", now.pause->since}, {"next_try", now.pause->next_try}, {"why", now.pause->why}};
+  if (now.closing) body["closing"] = {{"why", now.closing->why}, {"until", now.closing->until}};
+  if (now.duel) body["duel"] = *now.duel;
+  if (!now.step.empty()) body["step"] = now.step;
+  body["workers"] = now.workers;
+  return json_text(body);
+}
+
+void set_momentary(Summary& s, const std::string& text) {
+  if (text.empty()) return;
+  const json body = json_in(text);
+  s.challengers = body.value("challengers", std::int64_t{0});
+  if (s.alive()) s.workers = body.value("workers", std::vector<WorkersOf>());
+  if (s.alive()) s.step = body.value("step", "");
+  if (const json closing = body.value("closing", json()); s.alive() && closing.is_object())
+    s.ending = Ending{closing.value("why", ""), std::max(0.0, closing.value("until", 0.0) - unix_now())};
+  if (const json duel = body.value("duel", json()); s.alive() && duel.is_object()) {
+    s.duel = duel.get<DuelNow>();
+    s.challengers = std::max<std::int64_t>(0, s.challengers - 1);
+  }
+  const json pause = body.value("pause", json());
+  if (!s.alive() || !pause.is_object()) return;
+  s.waiting = Waiting{std::max(0.0, unix_now() - pause.value("since", 0.0)),
+                      std::max(0.0, pause.value("next_try", 0.0) - unix_now()), pause.value("why", "")};
+}
+
+std::int64_t comparisons_since_judgement(const Record& record) {
+  // The inner query reads from the end.
+  return record.database()
+      .execAndGet(
+          "SELECT count(*) FROM decisions WHERE kind IN ('duel', 'confirm') AND seq > coalesce((SELECT seq "
+          "FROM decisions WHERE kind = 'judge' ORDER BY seq DESC LIMIT 1), 0)")
+      .getInt64();
+}
+
+void EvaluationRate::ended(double elapsed_s) {
+  ends_.push_back(elapsed_s);
+  if (ends_.size() > kMost + 1) ends_.pop_front();
+}
+
+double EvaluationRate::per_hour() const {
+  if (ends_.size() < kLeast) return 0.0;
+  const double last = ends_.back();
+  std::size_t from = ends_.size() - 1;
+  while (from > 0 && (ends_[from - 1] >= last - kWindow || ends_.size() - from < kFewest)) --from;
+  const double seconds = last - ends_[from];
+  return seconds > 0.0 ? 3600.0 * static_cast<double>(ends_.size() - 1 - from) / seconds : 0.0;
+}
+
+EvaluationRate rate_of(const Record& record) {
+  EvaluationRate rate;
+  each_row(
+      record.database(), "SELECT elapsed_s FROM decisions WHERE kind = 'judge' ORDER BY seq DESC LIMIT ?",
+      [&](SQLite::Statement& row) { rate.ends_.push_front(column<double>(row, 0)); },
+      static_cast<std::int64_t>(EvaluationRate::kMost + 1));
+  return rate;
 }
 
 }  // namespace cultivar

@@ -2,7 +2,9 @@
 // What `status` shows of a run.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,6 +14,30 @@
 #include "engine/store/record.hpp"
 
 namespace cultivar {
+
+// Evaluations per hour of search time: the one definition for everything that shows it.
+
+// How it is counted, in words.
+inline constexpr const char* kRateOver = "from the first to the last of the newest 20, or of 15 min";
+
+// Counts between ends of evaluations: the time before the first one ended, in which compilers start and the
+// ceilings of the device are measured, is no part of it, and neither are comparisons after the last one.
+class EvaluationRate {
+ public:
+  void ended(double elapsed_s);  // an evaluation, at this search time; in order
+  // Of those that ended in the quarter of an hour before the last one, or of the newest 20 if those are more;
+  // of at most 1000. 0: not known yet, since too few have ended to say more than chance.
+  double per_hour() const;
+
+ private:
+  static constexpr double kWindow = 900.0;  // seconds
+  static constexpr std::size_t kLeast = 4, kFewest = 20, kMost = 1000;
+  friend EvaluationRate rate_of(const Record&);
+
+  std::deque<double> ends_;
+};
+
+EvaluationRate rate_of(const Record&);  // of its evaluations so far; reads the last kMost
 
 struct Best {
   IndividualId id = 0;
@@ -124,5 +150,39 @@ void to_json(nlohmann::json&, const Summary&);  // the format of `status --json`
 
 // Does not read the individuals: as fast at 100,000 as at 10.
 Summary summary_of(const Record&);
+
+// What a search waits for, as of its last heartbeat; no decision depends on it.
+
+// A search without a usable worker.
+struct Pause {
+  double since = 0.0;     // seconds since 1970
+  double next_try = 0.0;  // the same; in the past: it is trying now
+  std::string why;        // the last fault
+};
+
+struct Momentary {
+  // A search that ends when the work in progress is done.
+  struct Closing {
+    std::string why;
+    double until = 0.0;  // at the latest, in seconds since 1970
+  };
+  std::int64_t challengers = 0;  // whose duel with the best has not ended
+  std::optional<Pause> pause;
+  std::vector<WorkersOf> workers;
+  std::optional<Closing> closing = {};
+  std::optional<DuelNow> duel = {};
+  std::string step = {};  // what delays the search, as text; may be empty
+};
+std::string to_body(const Momentary&);
+// Sets what `status` shows of it. Empty text: from a version that recorded none.
+void set_momentary(Summary&, const std::string& text);
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Waiting, for_s, next_try_s, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ending, why, left_s)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DuelNow, challenger, incumbent, progress)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkersOf, device, workers, measures)
+
+// Duels and confirmations since an individual was last judged.
+std::int64_t comparisons_since_judgement(const Record&);
 
 }  // namespace cultivar

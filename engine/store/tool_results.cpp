@@ -14,12 +14,10 @@
 
 #include "engine/store/rows.hpp"
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_fields.hpp"
 #include "evaluators/system/json_text.hpp"
-#include "evaluators/system/lines.hpp"
 #include "evaluators/system/plain_text.hpp"
-#include "evaluators/variant/configuration_json.hpp"
+#include "evaluators/variant/tunables.hpp"
 
 namespace cultivar {
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "population/duel_result.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the record says of one individual, as plain data and as words.
+// What the record says of one individual and of its lineage, as plain data and as words.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "engine/store/exchanges.hpp"
 #include "engine/store/record.hpp"
-#include "population/duel_result.hpp"
+#include "engine/store/standings.hpp"
+#include "population/individual.hpp"
 
 namespace cultivar {
 
@@ -32,5 +35,28 @@ std::optional<Profile> profiled_ancestor(const Record&, IndividualId, const Prof
 nlohmann::json individual_facts(const Record&, const IndividualRow&);
 // A call to a language model, of `show --prompt --json`.
 nlohmann::json exchange_facts(const ExchangeRow&, const ExchangeTexts&);
+
+// Which kernels were derived from which: the tree of first parents.
+struct LineageTree {
+  std::map<IndividualId, IndividualRow> rows;
+  std::map<IndividualId, std::set<IndividualId>> children;
+  std::set<IndividualId> roots;
+  struct Settings {
+    std::int64_t count = 0;
+    IndividualId best = 0;
+    double fitness = 0.0;
+  };
+  std::map<IndividualId, Settings> settings;  // that are counted, by the kernel that they were derived from
+};
+
+std::set<IndividualId> promoted_in(const Record&);  // all that were the best at some time
+
+// All sources of a run. Settings of a source that led to nothing else are only counted. Throws InputError if
+// the record names a parent that is not older than its child.
+LineageTree whole_lineage(const Record&, const std::set<IndividualId>& promoted, Standings&);
+LineageTree lineage_of(const Record&, IndividualId);  // its ancestors and its children
+
+// The format of `lineage --json`: each node as facts_of(), with its fitness, and whether it was promoted.
+nlohmann::json lineage_facts(const LineageTree&, const std::set<IndividualId>& promoted, Standings&);
 
 }  // namespace cultivar

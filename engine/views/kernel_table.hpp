@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/store/kernel_lines.hpp"
 #include "engine/store/record.hpp"
@@ -50,5 +51,16 @@ std::string source_file(const Record&, IndividualId);
 // operators, models, stages, reasons, configurations and notes are numbers of "words". "cut": of how many the
 // texts are not whole: notes beyond 2,000 bytes, and all texts of the oldest where they would not fit a file.
 nlohmann::json compact_table(const Record&, const RunIndex&);
+
+// Every individual of a run as a line of a file. A value that was not measured is empty in CSV and null in
+// JSON lines.
+struct FileColumn {
+  const char *name, *about;
+};
+const std::vector<FileColumn>& file_columns();
+
+// One line at a time: of a CSV file with a line of heads, and of JSON lines.
+void each_csv_line(const Record&, const RunIndex&, const std::function<void(std::string_view)>& write);
+void each_json_line(const Record&, const RunIndex&, const std::function<void(std::string_view)>& write);
 
 }  // namespace cultivar

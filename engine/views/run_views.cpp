@@ -10,9 +10,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "engine/store/evaluation_rate.hpp"
 #include "engine/store/interventions.hpp"
-#include "engine/store/momentary.hpp"
 #include "engine/store/standings.hpp"
 #include "engine/store/summary.hpp"
 #include "engine/views/individual_view.hpp"

@@ -9,7 +9,7 @@
 #include "engine/views/evaluation_view.hpp"
 #include "engine/views/run_list.hpp"
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
 #include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {

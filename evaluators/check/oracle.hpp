@@ -4,6 +4,7 @@
 
 #include <cfenv>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -40,7 +41,7 @@ Inputs make_inputs(const TaskReference*, const Task&, const Workload&, std::uint
 using AlterInputs = std::function<std::string(std::span<std::vector<std::byte>>)>;
 Inputs make_altered_inputs(const TaskReference*, const Task&, const Workload&, std::uint64_t seed,
                            const std::map<std::string, Fill>& fills, const AlterInputs& alter);
-// Inputs that round differently and are otherwise like these (task/perturbation.hpp); derived ones follow.
+// Inputs that round differently and are otherwise like these (task/mixture.hpp); derived ones follow.
 Inputs similar_inputs(const TaskReference&, const Task&, const Workload&, const Inputs&, std::uint64_t seed);
 // Sets `values` and `stored` of inputs whose bytes are known.
 void decode_inputs(const Task&, const Workload&, Inputs&);
@@ -87,5 +88,25 @@ class Oracle {
   int threads_;
   bool gives_way_ = false;
 };
+
+// Opens the reference of a task, in whichever language it is written. `cache`: a folder for what is compiled.
+// `python`: the interpreter of references in Python, a path or a name in PATH. An Error says what is wrong
+// with the reference, or what is missing here.
+Expected<TaskReference> open_reference(const Task&, const std::filesystem::path& cache,
+                                       const std::string& python = "python3", double deadline_s = 120.0);
+
+// Inputs with composed values (task/composition.hpp) that a sound computation bears.
+
+// The strongest composition on which the oracle's values are finite and the permitted roundings lose little
+// of them, also if all that is large were eight times as large: a kernel that computes in f32 may overflow or
+// cancel in another place than the rounding model. Plain inputs with an empty `mixture` if there is none.
+// `threads`: of the oracle. Takes up to six times as long as make_inputs, and the oracle's time for a few
+// rows.
+// `kind`, `thresholds`: see compose_values.
+// This is tried on a few rows, and on those of `also`: where outputs were wrong, perhaps because nobody tried
+// it there.
+Inputs composed_inputs(const TaskReference&, const Task&, const Workload&, std::uint64_t seed, int threads,
+                       std::optional<int> kind = {}, std::span<const double> thresholds = {},
+                       std::span<const std::int64_t> also = {});
 
 }  // namespace cultivar

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "evaluators/contenders/built.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/target/language.hpp"
 #include "evaluators/yaml/nearest_name.hpp"

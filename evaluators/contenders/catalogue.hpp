@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists contender libraries by name without loading any: those that this build made, those that a user put
-// beside them, and known ones that are absent, with the reason.
+// What a contender consists of. Lists contender libraries by name without loading any: those that this build
+// made, those that a user put beside them, and known ones that are absent, with the reason.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,21 @@
 #include <string_view>
 #include <vector>
 
-#include "evaluators/contenders/contender_file.hpp"
-
 namespace cultivar {
+
+// What a contender consists of.
+struct ContenderFile {
+  std::filesystem::path library;
+  // Of the library that hosts Python: "torch", "torch_compile", or the path of a .py file. Otherwise empty.
+  std::string program = {};
+};
+
+// How the contenders of one worker are prepared.
+struct ContenderSettings {
+  std::string python = "python3";  // the interpreter whose packages a Python program imports
+  double prepare_s = 600.0;        // limit of one prepare
+  std::filesystem::path cache = {};
+};
 
 struct KnownContender {
   std::string name;
@@ -43,5 +55,12 @@ bool names_a_program(const std::string&);
 ContenderFile find_contender_library(const std::string& text, const std::filesystem::path& base,
                                      const std::filesystem::path& programs,
                                      const std::vector<std::string>& sources);
+
+// For each contender that Cultivar ships, why the build could not make it; empty if it was built. Written by
+// CMake.
+extern const char* const kClblastAbsent;
+extern const char* const kCublasAbsent;
+extern const char* const kCudnnAbsent;
+extern const char* const kFlashAttention3Absent;
 
 }  // namespace cultivar

@@ -108,7 +108,7 @@ class Session {
   virtual std::size_t unwritten_elements() const = 0;
 };
 
-struct ContenderFile;      // contenders/contender_file.hpp
+struct ContenderFile;      // contenders/catalogue.hpp
 struct ContenderSettings;  // the same
 class Instruments;         // instruments.hpp
 struct Profile;            // profile/profile.hpp

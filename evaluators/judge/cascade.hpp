@@ -8,7 +8,7 @@
 #include <string>
 
 #include "evaluators/check/oracle.hpp"
-#include "evaluators/contenders/contender_file.hpp"
+#include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/judge/requests.hpp"
 #include "evaluators/judge/sampler.hpp"
 

@@ -11,10 +11,9 @@
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/system/clock.hpp"
-#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/system/random.hpp"
-#include "evaluators/system/secret.hpp"
-#include "evaluators/task/make_workload.hpp"
+#include "evaluators/task/task.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "evaluators/yaml/nearest_name.hpp"
+
 namespace cultivar {
 
 bool is_legal(const Variant& variant, const Task& task, const Workload& workload, const Facts& facts) {
@@ -62,6 +64,12 @@ std::vector<Workload> holdout_of(const Task& task, Target target) {
     return std::ranges::find(target->dtypes, w.dtype) == target->dtypes.end();
   });
   return workloads;
+}
+
+// As names of sets go: "cpu_long" is for the target cpu.
+bool is_of_another(const WorkloadSet& set, Target target) {
+  return std::ranges::any_of(targets(),
+                             [&](Target t) { return t != target && set.name.starts_with(name_of(t)); });
 }
 
 }  // namespace
@@ -151,6 +159,30 @@ std::optional<Evaluation> illegal_on_check_shapes(const Task& task, const Varian
   for (const Workload& workload : holdout_workloads(task, variant))
     if (auto why = illegal(workload, fmt::format("{} (holdout)", workload.name))) return why;
   return std::nullopt;
+}
+
+const WorkloadSet& choose_workloads(const Task& task, const std::string& set, Target target) {
+  if (!set.empty()) {
+    if (const WorkloadSet* found = task.workloads(set)) return *found;
+    std::vector<std::string> known;
+    for (const WorkloadSet& each : task.workload_sets) known.push_back(each.name);
+    throw InputError(
+        fmt::format("task {} has no workload set '{}'{}", task.name, set, did_you_mean(set, known)));
+  }
+  for (const std::string& name : target->usual_workloads)
+    if (const WorkloadSet* found = task.workloads(name)) return *found;
+  if (task.workload_sets.empty()) throw InputError(fmt::format("task {} has no workload set", task.name));
+  for (const WorkloadSet& each : task.workload_sets)
+    if (each.name != "holdout" && !is_of_another(each, target)) return each;
+  return task.workload_sets.front();
+}
+
+std::vector<Workload> claimed(const Variant& variant, const Task& task,
+                              const std::vector<Workload>& workloads) {
+  std::vector<Workload> result;
+  for (const Workload& workload : workloads)
+    if (claims(variant, task, workload)) result.push_back(workload);
+  return result;
 }
 
 }  // namespace cultivar

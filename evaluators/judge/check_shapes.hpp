@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which shapes a variant is checked on, and what must be compiled for them.
+// Which shapes a variant is timed and checked on, and what must be compiled for them.
 #pragma once
 
 #include <functional>
@@ -10,6 +10,11 @@
 #include "evaluators/judge/requests.hpp"
 
 namespace cultivar {
+
+// The set that the user names, or the default set of a target. Throws InputError.
+const WorkloadSet& choose_workloads(const Task&, const std::string& set, Target);
+// Those that the variant claims.
+std::vector<Workload> claimed(const Variant&, const Task&, const std::vector<Workload>&);
 
 // The task's shapes for smoke, sweep, stress or edge, in each dtype of the target.
 std::vector<Workload> check_shapes(const Task&, Stage, Target);

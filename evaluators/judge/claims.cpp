@@ -7,11 +7,11 @@
 #include <bit>
 #include <cmath>
 
-#include "evaluators/expression/conditions.hpp"
+#include "evaluators/expression/expression.hpp"
 #include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/system/random.hpp"
-#include "evaluators/task/make_workload.hpp"
+#include "evaluators/task/task.hpp"
 
 namespace cultivar {
 namespace {

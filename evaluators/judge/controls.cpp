@@ -12,7 +12,7 @@
 #include "evaluators/check/compare.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/secret.hpp"
+#include "evaluators/system/random.hpp"
 
 namespace cultivar {
 namespace {

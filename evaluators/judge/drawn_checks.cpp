@@ -17,7 +17,7 @@
 #include "evaluators/judge/shrinking.hpp"
 #include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/system/clock.hpp"
-#include "evaluators/system/secret.hpp"
+#include "evaluators/system/random.hpp"
 #include "evaluators/task/composition.hpp"
 
 namespace cultivar {

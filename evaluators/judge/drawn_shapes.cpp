@@ -12,7 +12,7 @@
 #include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/system/random.hpp"
-#include "evaluators/task/make_workload.hpp"
+#include "evaluators/task/task.hpp"
 
 namespace cultivar {
 namespace {

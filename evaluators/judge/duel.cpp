@@ -13,7 +13,7 @@
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/system/secret.hpp"
+#include "evaluators/system/random.hpp"
 
 namespace cultivar {
 

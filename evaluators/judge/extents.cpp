@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "evaluators/judge/check_shapes.hpp"
-#include "evaluators/task/make_workload.hpp"
+#include "evaluators/task/task.hpp"
 
 namespace cultivar {
 namespace {

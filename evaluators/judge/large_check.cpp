@@ -16,8 +16,7 @@
 #include "evaluators/judge/foci.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/system/random.hpp"
-#include "evaluators/system/secret.hpp"
-#include "evaluators/task/make_workload.hpp"
+#include "evaluators/task/task.hpp"
 
 namespace cultivar {
 namespace {

@@ -7,14 +7,13 @@
 #include <iterator>
 #include <set>
 
-#include "evaluators/expression/conditions.hpp"
+#include "evaluators/expression/expression.hpp"
 #include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/claims.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/system/random.hpp"
-#include "evaluators/system/secret.hpp"
-#include "evaluators/task/make_workload.hpp"
+#include "evaluators/task/task.hpp"
 #include "evaluators/variant/plan_scope.hpp"
 
 namespace cultivar {

@@ -15,7 +15,7 @@
 
 namespace cultivar {
 
-// One of the two outcomes of a condition (../expression/conditions.hpp).
+// One of the two outcomes of a condition (../expression/expression.hpp).
 struct Outcome {
   std::string where;  // in the manifest: "let.block"
   Expression condition;

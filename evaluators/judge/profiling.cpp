@@ -8,8 +8,8 @@
 
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/judge/stages.hpp"
-#include "evaluators/system/lines.hpp"
-#include "evaluators/system/secret.hpp"
+#include "evaluators/system/plain_text.hpp"
+#include "evaluators/system/random.hpp"
 #include "evaluators/timing/roofline.hpp"
 #include "evaluators/variant/source_files.hpp"
 

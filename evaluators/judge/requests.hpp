@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "evaluators/contenders/contender_file.hpp"
+#include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/devices/binary.hpp"
 #include "evaluators/devices/ceilings.hpp"
 #include "evaluators/devices/instruments.hpp"

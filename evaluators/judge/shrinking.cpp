@@ -8,8 +8,8 @@
 #include <set>
 
 #include "evaluators/system/clock.hpp"
-#include "evaluators/system/secret.hpp"
-#include "evaluators/task/make_workload.hpp"
+#include "evaluators/system/random.hpp"
+#include "evaluators/task/task.hpp"
 
 namespace cultivar {
 namespace {

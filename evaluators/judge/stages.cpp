@@ -11,11 +11,11 @@
 #include <set>
 #include <thread>
 
-#include "evaluators/check/composed_inputs.hpp"
-#include "evaluators/check/run_to_run.hpp"
+#include "evaluators/check/compare.hpp"
+#include "evaluators/check/oracle.hpp"
 #include "evaluators/judge/check_build_runs.hpp"
 #include "evaluators/judge/outcomes.hpp"
-#include "evaluators/system/secret.hpp"
+#include "evaluators/system/random.hpp"
 #include "evaluators/timing/input_pool.hpp"
 #include "evaluators/timing/timing_stock.hpp"
 

@@ -60,7 +60,7 @@ Evaluation rejection_of(Stage, const Fault&, const std::string& where);
 
 // The values of a check's inputs: the task's fills, with a stress case's instead, with secret patterns
 // planted (task/mixture.hpp), unless they are too large (CheckLimits), or composed
-// (check/composed_inputs.hpp), unless they have more than kComposedBytes.
+// (check/oracle.hpp), unless they have more than kComposedBytes.
 struct CheckValues {
   const StressCase* stress = nullptr;
   bool mixed = false;

@@ -15,7 +15,7 @@
 #include <set>
 #include <tuple>
 
-#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/variant/source_files.hpp"
 

@@ -2,7 +2,7 @@
 // A task's reference: what defines the correct result. It computes any rows of the outputs in double
 // precision from the exact values of the low-precision inputs, what the permitted roundings make of them, and
 // wrong kernels that the checks must reject. Which language it is written in, only its room knows (cpp/,
-// python/); check/open_reference.hpp opens that of a task.
+// python/); check/oracle.hpp opens that of a task.
 #pragma once
 
 #include <cfenv>

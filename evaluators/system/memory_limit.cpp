@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 

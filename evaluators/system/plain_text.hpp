@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes text from other sources (compilers, candidates, contenders) safe to show and store.
+// Text from other sources (compilers, candidates, contenders): as lines, and made safe to show and store.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,10 @@
 #include <vector>
 
 namespace cultivar {
+
+// Views into the text.
+std::vector<std::string_view> lines_of(std::string_view text);         // without their ends
+std::vector<std::string_view> lines_with_ends(std::string_view text);  // joined they are the text
 
 // Escapes control characters (\x1b), so that no text moves a terminal's cursor, and characters that change
 // the writing direction or are invisible (\u202e), so that the reader sees what the text contains. Line ends

@@ -458,4 +458,9 @@ std::string ChildProcess::captured() const {
   return state_->capture.text();
 }
 
+bool sent_from_outside(int signal) {
+  constexpr std::array kSent{SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPWR, SIGUSR1, SIGUSR2};
+  return std::ranges::find(kSent, signal) != kSent.end();
+}
+
 }  // namespace cultivar

@@ -14,7 +14,6 @@
 
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/error.hpp"
-#include "evaluators/system/file_access_rules.hpp"
 #include "evaluators/system/privileges.hpp"
 
 namespace cultivar {
@@ -81,5 +80,9 @@ class ChildProcess {
 std::filesystem::path find_program(const std::string& name);
 // For example "SIGSEGV".
 std::string signal_name(int number);
+
+// True for signals that end a process and that nothing it did raises, for example those of a batch system
+// that ends a job. The sandbox lets no variant send a signal.
+bool sent_from_outside(int signal);
 
 }  // namespace cultivar

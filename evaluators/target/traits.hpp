@@ -21,7 +21,7 @@
 namespace cultivar {
 
 class Device;      // devices/device.hpp
-class SecondLook;  // worker/second_look.hpp
+class SecondLook;  // worker/services.hpp
 class YamlNode;
 struct ExportOrder;  // launchers/launcher_parts.hpp
 struct Plan;

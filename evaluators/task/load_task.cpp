@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "evaluators/task/make_workload.hpp"
 #include "evaluators/task/task.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 #include "evaluators/yaml/strict_yaml.hpp"

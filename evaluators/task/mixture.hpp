@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Secret mixtures: patterns over the values of a tensor's fill, such as trained models have, at secret places
-// and of secret sizes. A kernel that judges by a few values how tame all of them are is then wrong. A stress
-// case, by contrast, has the same pattern everywhere.
+// Changes of filled inputs. Secret mixtures are patterns over the values of a tensor's fill, such as trained
+// models have, at secret places and of secret sizes. A kernel that judges by a few values how tame all of
+// them are is then wrong. A stress case, by contrast, has the same pattern everywhere.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +26,12 @@ namespace cultivar {
 // the bytes of the task's inputs, in order. Returns a description, one line for each pattern.
 std::string mix_values(const Task&, const Workload&, std::uint64_t seed,
                        std::span<std::vector<std::byte>> inputs);
+
+// Makes inputs that round differently and are otherwise alike: changes every value of the floating inputs by
+// up to about a thousandth or, in coarser types, one unit in the last place: by a factor that the seed and
+// the value decide, so that equal values stay equal and large ones stay where they are. Zeros and non-finite
+// values stay. `inputs`: the bytes of the task's inputs, in order; derived ones are left alone.
+void perturb_values(const Task&, const Workload&, std::uint64_t seed,
+                    std::span<std::vector<std::byte>> inputs);
 
 }  // namespace cultivar

@@ -10,7 +10,7 @@
 #include <numbers>
 #include <stdexcept>
 
-#include "evaluators/system/secret.hpp"
+#include "evaluators/system/random.hpp"
 
 namespace cultivar {
 

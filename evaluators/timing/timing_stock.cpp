@@ -8,7 +8,7 @@
 #include <set>
 
 #include "evaluators/check/compare.hpp"
-#include "evaluators/system/secret.hpp"
+#include "evaluators/system/random.hpp"
 
 namespace cultivar {
 namespace {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "evaluators/yaml/nearest_name.hpp"
 
@@ -69,3 +70,20 @@ std::string to_string(const std::vector<Tunable>& tunables, const Configuration&
 }
 
 }  // namespace cultivar
+
+namespace nlohmann {
+
+void adl_serializer<cultivar::TunableValue>::to_json(json& j, const cultivar::TunableValue& value) {
+  std::visit([&](const auto& held) { j = held; }, value);
+}
+
+void adl_serializer<cultivar::TunableValue>::from_json(const json& j, cultivar::TunableValue& value) {
+  if (j.is_string())
+    value = j.get<std::string>();
+  else if (j.is_number_integer())  // a fraction would be cut off, and one beyond 2^63 is undefined
+    value = j.get<std::int64_t>();
+  else
+    throw json::type_error::create(302, "a tunable's value must be a whole number or a name", &j);
+}
+
+}  // namespace nlohmann

@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <variant>
 #include <vector>
@@ -40,3 +41,10 @@ Bindings bindings(const std::vector<Tunable>&, const Configuration&);
 std::string to_string(const std::vector<Tunable>&, const Configuration&);
 
 }  // namespace cultivar
+
+// JSON of tunable values: a number or a text each, so that a Configuration is an object of them.
+template <>
+struct nlohmann::adl_serializer<cultivar::TunableValue> {
+  static void to_json(json&, const cultivar::TunableValue&);
+  static void from_json(const json&, cultivar::TunableValue&);  // throws json::exception
+};

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "evaluators/coverage/coverage.hpp"
-#include "evaluators/statistics/bootstrap.hpp"
+#include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/verdict/exactness.hpp"
 
 namespace cultivar {

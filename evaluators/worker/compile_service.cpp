@@ -11,9 +11,9 @@
 
 #include "evaluators/judge/drawn_checks.hpp"
 #include "evaluators/system/clock.hpp"
-#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/system/secret.hpp"
+#include "evaluators/system/random.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/protocol.hpp"
 

@@ -10,10 +10,10 @@
 #include "evaluators/judge/drawn_checks.hpp"
 #include "evaluators/judge/large_check.hpp"
 #include "evaluators/judge/stages.hpp"
-#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
 #include "evaluators/worker/link.hpp"
 #include "evaluators/worker/protocol.hpp"
-#include "evaluators/worker/second_look.hpp"
+#include "evaluators/worker/services.hpp"
 
 namespace cultivar {
 namespace {

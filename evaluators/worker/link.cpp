@@ -10,10 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/frame.hpp"
+#include "evaluators/system/json_text.hpp"
 #include "evaluators/system/memory_limit.hpp"
-#include "evaluators/system/outside_signal.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/worker/protocol.hpp"

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "evaluators/system/json_fields.hpp"
-#include "evaluators/variant/configuration_json.hpp"
+#include "evaluators/variant/tunables.hpp"
 
 namespace cultivar {
 

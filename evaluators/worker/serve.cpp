@@ -13,7 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "evaluators/check/open_reference.hpp"
+#include "evaluators/check/oracle.hpp"
+#include "evaluators/contenders/library.hpp"
 #include "evaluators/judge/cascade.hpp"
 #include "evaluators/judge/contender_side.hpp"
 #include "evaluators/judge/controls.hpp"
@@ -26,7 +27,6 @@
 #include "evaluators/system/frame.hpp"
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/worker/contender_trial.hpp"
 #include "evaluators/worker/protocol.hpp"
 
 namespace cultivar {

@@ -74,7 +74,7 @@ class DeviceService {
   Expected<void> open(const DeviceInfo& expected);
   // The device on which the last worker ran that was stopped for being of another kind, until one is right.
   const std::optional<DeviceInfo>& unlike() const;
-  // A confirmation ends with the device's second look, if it has one (second_look.hpp).
+  // A confirmation ends with the device's second look, if it has one.
   // Never throws because of a candidate: crashes, hangs and forged results are returned as rejections. An
   // Error means that no worker could be started (program missing, launcher failed).
   Expected<Evaluation> evaluate(const EvaluateRequest&,
@@ -93,6 +93,25 @@ class DeviceService {
                   const std::function<void(const std::string&)>& progress);
   struct State;
   std::unique_ptr<State> state_;
+};
+
+// What a kind of device looks for in a kernel that all checks have accepted: errors that no output reveals.
+// The device's row makes it; a confirmation ends with it. For one device. Not thread-safe, but interrupt()
+// may be called from any thread.
+class SecondLook {
+ public:
+  struct Outcome {
+    std::optional<Evaluation> rejection;  // at stage `confirm`
+    std::string note;                     // why there is no result, in one line; empty if there is one
+    bool lost = false;  // rejected because a tool or its worker ended unexpectedly each time
+  };
+  using Progress = std::function<void(const std::string&)>;
+
+  virtual ~SecondLook() = default;
+  virtual void prepare() = 0;  // begins to start, which takes seconds
+  // On small shapes in the dtypes of the workloads. A progress function is called by one thread at a time.
+  virtual Outcome run(const Compiled&, const std::vector<Workload>&, const Progress&) = 0;
+  virtual void interrupt() = 0;  // permanent
 };
 
 }  // namespace cultivar

@@ -12,11 +12,10 @@
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/system/error.hpp"
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/lines.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
-#include "operators/agent/line_diff.hpp"
 #include "operators/agent/tool_session.hpp"
+#include "operators/edits/similarity.hpp"
 #include "operators/prompts/describe.hpp"
 
 namespace cultivar {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How alike two changes of sources are: without layout, comments, and the names and descriptions of
-// manifests.
+// The difference of two sources as lines, and how alike two changes of sources are: without layout, comments,
+// and the names and descriptions of manifests.
 #pragma once
 
 #include <string>
@@ -23,5 +23,10 @@ SourceChange change_between(const std::vector<std::string>& before, const std::v
 // True if two changes do the same in nearly the same words: at least four fifths of their pairs of adjacent
 // tokens are equal, and so are the numbers of the new lines, because another number is another experiment.
 bool nearly_same(const SourceChange&, const SourceChange&);
+
+// A diff for people and models, in unified format with three lines of context and without a header; empty if
+// the texts are equal. If the texts have too many lines to compute the shortest diff, the result is one large
+// change.
+std::string line_diff(std::string_view before, std::string_view after);
 
 }  // namespace cultivar

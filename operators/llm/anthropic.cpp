@@ -6,7 +6,7 @@
 
 #include "evaluators/system/json_text.hpp"
 #include "operators/llm/chat_errors.hpp"
-#include "operators/llm/said_cost.hpp"
+#include "operators/llm/ledger.hpp"
 
 namespace cultivar {
 

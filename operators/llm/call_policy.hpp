@@ -4,7 +4,7 @@
 
 #include "evaluators/system/random.hpp"
 #include "operators/llm/chat.hpp"
-#include "operators/llm/model_config.hpp"
+#include "operators/llm/chat_model.hpp"
 
 namespace cultivar {
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/llm/chat.hpp"
 
-#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/json_fields.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/variant/variant.hpp"
-#include "operators/llm/said_cost.hpp"
+#include "operators/llm/ledger.hpp"
 
 namespace cultivar {
 

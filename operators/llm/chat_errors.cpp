@@ -9,7 +9,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
 
 namespace cultivar {
 

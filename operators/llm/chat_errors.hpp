@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "operators/llm/chat.hpp"
-#include "operators/llm/model_config.hpp"
+#include "operators/llm/chat_model.hpp"
 
 namespace cultivar {
 

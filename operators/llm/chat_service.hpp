@@ -17,7 +17,6 @@
 #include "operators/llm/chat.hpp"
 #include "operators/llm/chat_model.hpp"
 #include "operators/llm/ledger.hpp"
-#include "operators/llm/model_config.hpp"
 
 namespace cultivar {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "operators/llm/said_cost.hpp"
+#include "operators/llm/ledger.hpp"
 #include "operators/llm/sse.hpp"
 
 namespace cultivar {

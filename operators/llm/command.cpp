@@ -21,11 +21,11 @@
 #include <thread>
 
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
 #include "evaluators/system/process.hpp"
 #include "operators/llm/chat_errors.hpp"
 #include "operators/llm/claude_output.hpp"
-#include "operators/llm/plain_prompt.hpp"
+#include "operators/llm/tool_text.hpp"
 
 namespace cultivar {
 

@@ -8,11 +8,10 @@
 #include <mutex>
 
 #include "evaluators/system/clock.hpp"
-#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
-#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "operators/llm/call_policy.hpp"
-#include "operators/llm/said_cost.hpp"
+#include "operators/llm/ledger.hpp"
 
 namespace cultivar {
 

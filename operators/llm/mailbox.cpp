@@ -17,10 +17,8 @@
 
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "operators/llm/chat_errors.hpp"
-#include "operators/llm/plain_prompt.hpp"
 #include "operators/llm/tool_text.hpp"
 
 namespace cultivar {

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "operators/llm/chat_errors.hpp"
-#include "operators/llm/said_cost.hpp"
+#include "operators/llm/ledger.hpp"
 
 namespace cultivar {
 

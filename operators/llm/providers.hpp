@@ -9,7 +9,6 @@
 #include "evaluators/system/error.hpp"
 #include "operators/llm/chat_model.hpp"
 #include "operators/llm/http_client.hpp"
-#include "operators/llm/model_config.hpp"
 #include "operators/llm/secret.hpp"
 
 namespace cultivar {

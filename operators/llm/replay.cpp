@@ -10,7 +10,6 @@
 #include <mutex>
 #include <thread>
 
-#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 

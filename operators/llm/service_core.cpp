@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "operators/llm/chat_errors.hpp"
+#include "operators/llm/ledger.hpp"
 #include "operators/llm/providers.hpp"
-#include "operators/llm/said_cost.hpp"
 
 namespace cultivar {
 

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <optional>
 
-#include "evaluators/system/foreign_json.hpp"
+#include "evaluators/system/json_text.hpp"
 
 namespace cultivar {
 

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <set>
 
-#include "evaluators/system/foreign_json.hpp"
 #include "evaluators/system/json_text.hpp"
-#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/yaml/nearest_name.hpp"
 
 namespace cultivar {
@@ -119,6 +118,22 @@ tl::expected<ToolCall, std::string> understood(const Written& written, const std
   return ToolCall{{}, name, json_text(arguments)};
 }
 
+void add_message(std::string& text, const ChatMessage& m) {
+  switch (m.role) {
+    case ChatRole::user:
+      text += "## User\n\n" + m.text;
+      break;
+    case ChatRole::assistant:
+      text += "## You answered\n\n" + m.text;
+      for (const ToolCall& call : m.tool_calls)
+        text += "\n\n(you called `" + call.name + "` as " + call.id + " with " + call.arguments + ")";
+      break;
+    case ChatRole::tool:
+      text += "## Result of " + m.tool_call_id + (m.tool_failed ? " (failed)\n\n" : "\n\n") + m.text;
+  }
+  text += "\n\n";
+}
+
 }  // namespace
 
 std::string tools_as_text(const ChatRequest& request) {
@@ -162,6 +177,18 @@ std::string text_before_call(const std::string& text, std::size_t index) {
   std::size_t at = 0;
   for (int line = 1; line < calls[index].line; ++line) at = text.find('\n', at) + 1;
   return text.substr(0, at);
+}
+
+std::string plain_prompt(const ChatRequest& request) {
+  std::string text;
+  for (const ChatText& part : request.system) text += part.text + "\n\n";
+  if (const std::string tools = tools_as_text(request); !tools.empty()) text += tools + "\n";
+  if (request.messages.size() == 1 && request.messages.front().role == ChatRole::user)
+    text += request.messages.front().text + "\n\n";
+  else
+    for (const ChatMessage& message : request.messages) add_message(text, message);
+  while (text.ends_with("\n\n")) text.pop_back();
+  return text;
 }
 
 }  // namespace cultivar

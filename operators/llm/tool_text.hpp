@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tool calls as text, for models without a protocol for them: people, programs, small models. Describes a
-// request's tools and parses the calls in an answer.
+// Requests and tool calls as text, for models without a protocol for them: people, programs, small models.
+// Describes a request's tools and parses the calls in an answer.
 #pragma once
 
 #include <string>
@@ -30,5 +30,11 @@ tl::expected<std::vector<ToolCall>, std::string> tool_calls_in_text(const std::s
 
 // The text before the block of that call (0: the first); all of it if there are fewer calls.
 std::string text_before_call(const std::string& text, std::size_t index);
+
+// A request as one readable text, for programs and people.
+
+// The system text, the tools and how to call them as text (tool_text.hpp), then the conversation. A single
+// user message has no heading.
+std::string plain_prompt(const ChatRequest&);
 
 }  // namespace cultivar

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pieces of a prompt that tell what the search has learned and what it has tried.
+// The pieces of a prompt that tell what the search has learned, what it has tried and what else it has.
 #pragma once
 
 #include "operators/prompts/prompt_writer.hpp"
@@ -20,5 +20,11 @@ void add_tried_values(PromptWriter&);
 // What each question about a kernel tells first: the insights; the kernel, its measurements, other values of
 // its tunables, its report and how it compares.
 void add_subject(PromptWriter&);
+
+// Elites of other families of kernels, as idea and change instead of their whole sources.
+
+// For the slot best: the best kernel, if it has another source than the subject, and the fittest one of a
+// family that is neither the subject's nor the best's; dropped first if space is short.
+void add_other_families(PromptWriter&);
 
 }  // namespace cultivar

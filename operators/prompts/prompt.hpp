@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assembles a prompt from pieces: each piece belongs to a slot of a template and has a rank; pieces that do
-// not fit a token limit are dropped, least useful first. Texts of kernels, compilers and models are data:
-// they are inserted unchanged and never parsed as a template.
+// Assembles a prompt, and the first question of a dialogue, from pieces: each piece belongs to a slot of a
+// template and has a rank; pieces that do not fit a token limit are dropped, least useful first. Texts of
+// kernels, compilers and models are data: they are inserted unchanged and never parsed as a template.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 
 #include "evaluators/target/language.hpp"
 #include "operators/knowledge/knowledge.hpp"
+#include "operators/llm/chat.hpp"
+#include "operators/prompts/prompt_context.hpp"
 
 namespace cultivar {
 
@@ -110,5 +112,18 @@ class PromptKit {
   std::map<std::string, PromptTemplate> templates_;  // by name
   std::vector<Note> notes_;
 };
+
+// Creates the first question of a dialogue from its pieces.
+
+// The system text is one of three texts that are the same for all questions of a run, so that providers can
+// cache it: with the complete format; with the brief one, if the manifest of a cpu kernel is an example of
+// it; a short one if the rest is long. `left_out`, if given, receives what did not fit the token limit.
+ChatRequest opening(const PromptTemplate&, std::vector<Piece>, const PromptContext&, const PromptKit&,
+                    std::vector<std::string>* left_out = nullptr);
+
+// Empty if the question can be asked; otherwise the reason and the remedy. The required pieces, which are the
+// kernels and the evidence, may use at most kMostOverBudget times the tokens that the limit leaves for them.
+inline constexpr std::int64_t kMostOverBudget = 2;
+std::string beyond_budget(const ChatRequest& question, const PromptKit&);
 
 }  // namespace cultivar

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "operators/tune/sampler.hpp"
+#include "operators/tune/space.hpp"
 
 namespace cultivar {
 

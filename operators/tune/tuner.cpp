@@ -11,7 +11,7 @@
 #include "operators/tune/gaussian_process.hpp"
 #include "operators/tune/lessons.hpp"
 #include "operators/tune/observations.hpp"
-#include "operators/tune/sampler.hpp"
+#include "operators/tune/space.hpp"
 
 namespace cultivar {
 

@@ -8,9 +8,8 @@
 #include <chrono>
 #include <filesystem>
 
-#include "evaluators/check/open_reference.hpp"
 #include "evaluators/check/oracle.hpp"
-#include "evaluators/task/make_workload.hpp"
+#include "evaluators/task/task.hpp"
 
 using namespace cultivar;
 

@@ -10,11 +10,11 @@
 #include <filesystem>
 #include <map>
 
-#include "evaluators/check/open_reference.hpp"
+#include "evaluators/check/oracle.hpp"
 #include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/judge/cascade.hpp"
 #include "evaluators/judge/drawn_checks.hpp"
-#include "evaluators/task/make_workload.hpp"
+#include "evaluators/task/task.hpp"
 
 using namespace cultivar;
 

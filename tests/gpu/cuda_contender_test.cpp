@@ -4,7 +4,7 @@
 // they support, timed beside a seed; and a library that waits where it must not.
 #include <map>
 
-#include "evaluators/check/open_reference.hpp"
+#include "evaluators/check/oracle.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/contenders/library.hpp"
 #include "evaluators/judge/contender_side.hpp"

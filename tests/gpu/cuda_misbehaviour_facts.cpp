@@ -10,11 +10,11 @@
 #include <fstream>
 #include <iterator>
 
+#include "evaluators/devices/cuda/run/device_memory.hpp"
 #include "evaluators/devices/cuda/run/gpu.hpp"
-#include "evaluators/devices/cuda/run/pageable_memory.hpp"
 #include "evaluators/devices/cuda/run/program.hpp"
 #include "evaluators/system/process.hpp"
-#include "evaluators/system/secret.hpp"
+#include "evaluators/system/random.hpp"
 #include "gpu/gpu_bench.hpp"
 
 using namespace cultivar;

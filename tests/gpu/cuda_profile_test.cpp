@@ -8,8 +8,8 @@
 #include <iterator>
 #include <map>
 
+#include "evaluators/devices/cuda/code/launch_rules.hpp"
 #include "evaluators/devices/cuda/code/metric_sets.hpp"
-#include "evaluators/devices/cuda/code/occupancy.hpp"
 #include "evaluators/devices/cuda/run/driver.hpp"
 #include "evaluators/profile/bottleneck.hpp"
 #include "evaluators/system/process.hpp"

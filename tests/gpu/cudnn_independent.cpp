@@ -15,16 +15,15 @@
 #include <cstring>
 #include <random>
 
-#include "evaluators/check/open_reference.hpp"
+#include "evaluators/check/oracle.hpp"
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/contenders/library.hpp"
 #include "evaluators/devices/cuda/run/device.hpp"
 #include "evaluators/devices/cuda/run/driver.hpp"
 #include "evaluators/devices/cuda/run/sensors.hpp"
 #include "evaluators/judge/sampler.hpp"
-#include "evaluators/statistics/bootstrap.hpp"
 #include "evaluators/statistics/quantiles.hpp"
-#include "evaluators/system/secret.hpp"
+#include "evaluators/system/random.hpp"
 #include "support/places.hpp"
 
 using namespace cultivar;

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "population/duel_result.hpp"
+#include "population/individual.hpp"
 
 using namespace cultivar;
 

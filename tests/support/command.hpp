@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "evaluators/system/file_access_rules.hpp"
+#include "evaluators/system/privileges.hpp"
 
 namespace cultivar::testing {
 

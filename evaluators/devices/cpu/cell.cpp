@@ -29,7 +29,7 @@
 
 #include "evaluators/devices/cpu/cell_layout.hpp"
 #include "evaluators/devices/cpu/cell_walls.hpp"
-#include "evaluators/system/file_access_rules.hpp"
+#include "evaluators/system/privileges.hpp"
 
 namespace cultivar::cell {
 namespace {

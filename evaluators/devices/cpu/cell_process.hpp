@@ -5,18 +5,33 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "evaluators/devices/cpu/arena.hpp"
-#include "evaluators/devices/cpu/cell_threads.hpp"
 #include "evaluators/devices/device.hpp"
 #include "evaluators/system/memory_limit.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/sandbox.hpp"
 
 namespace cultivar {
+
+// The threads of one copy of a cell, observed from outside through /proc. All threads start before candidate
+// code is loaded and no more can be created, so they are listed once.
+class CellThreads {  // not thread-safe
+ public:
+  CellThreads() = default;
+  explicit CellThreads(int pid);
+  // True when no thread runs or waits for a core, a page or a lock of the system's.
+  bool asleep() const;
+
+ private:
+  class Descriptor;
+  std::vector<std::shared_ptr<const Descriptor>> states_;
+};
 
 struct CellOptions {
   std::filesystem::path program;                    // cultivar-cell

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/worker/protocol.hpp"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "evaluators/worker/link.hpp"
-#include "evaluators/worker/second_look.hpp"
+#include "evaluators/worker/services.hpp"
 
 namespace cultivar {
 

@@ -6,7 +6,6 @@
 #include "evaluators/devices/cuda/code/known_devices.hpp"
 #include "evaluators/devices/cuda/code/launch_rules.hpp"
 #include "evaluators/devices/cuda/code/metric_sets.hpp"
-#include "evaluators/devices/cuda/code/occupancy.hpp"
 #include "evaluators/devices/cuda/code/tensor_map.hpp"
 #include "evaluators/devices/cuda/launcher.hpp"
 #include "evaluators/devices/cuda/run/device.hpp"

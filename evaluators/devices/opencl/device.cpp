@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <list>
 
-#include "evaluators/devices/cpu/contender_session.hpp"
 #include "evaluators/devices/cpu/device.hpp"
+#include "evaluators/devices/cpu/session.hpp"
 #include "evaluators/devices/opencl/session.hpp"
 #include "evaluators/languages/binary_cache.hpp"
 #include "evaluators/profile/profile.hpp"

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "evaluators/devices/opencl/device.hpp"
-#include "evaluators/devices/opencl/launches_json.hpp"
+#include "evaluators/devices/opencl/session.hpp"
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {

@@ -11,7 +11,6 @@
 
 #include "evaluators/devices/opencl/code/opencl_program.hpp"
 #include "evaluators/task/task.hpp"
-#include "evaluators/worker/second_look.hpp"
 #include "evaluators/worker/services.hpp"
 
 namespace cultivar {

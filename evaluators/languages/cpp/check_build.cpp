@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 namespace {

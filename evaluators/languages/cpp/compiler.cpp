@@ -10,7 +10,6 @@
 #include <csignal>
 #include <fstream>
 
-#include "evaluators/devices/cpu/code/clock_instructions.hpp"
 #include "evaluators/devices/cpu/code/screen.hpp"
 #include "evaluators/languages/binary_cache.hpp"
 #include "evaluators/languages/cpp/argument_check.hpp"
@@ -18,9 +17,8 @@
 #include "evaluators/profile/disassembly.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"
-#include "evaluators/system/lines.hpp"
 #include "evaluators/system/memory_limit.hpp"
-#include "evaluators/system/outside_signal.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/system/process.hpp"
 #include "evaluators/system/sandbox.hpp"
 #include "evaluators/variant/source_files.hpp"

@@ -37,7 +37,7 @@ class CudaCompiler : public Compiler {  // thread-safe
   // Failures of stage compile: NVRTC's messages, a timeout, or an exceeded limit. Of stage screen: see
   // screen.hpp. The binary is a cubin. Each resource is the maximum over the kernels of the plan: registers,
   // spill_bytes, stack_bytes, shared_bytes (static), constant_bytes, text_bytes, barriers. The shares are
-  // those of instruction_shares.hpp.
+  // those of ptx_text.hpp.
   tl::expected<Binary, CompileFailure> compile(const Variant&, const std::vector<std::string>& macros,
                                                double deadline_s) override;
   // PTX with counters (ptx_coverage.hpp), which the driver translates when it is loaded.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds NVRTC and the headers that kernels include on this machine, at run time: building Cultivar needs
-// nothing of CUDA.
+// nothing of CUDA. Checks what a source may include of them, where only its text can be checked.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "evaluators/system/error.hpp"
@@ -25,5 +26,10 @@ struct CudaToolkit {
 // to install.
 Expected<CudaToolkit> find_cuda_toolkit(const std::filesystem::path& program,
                                         const std::filesystem::path& library = {});
+
+// The first directive that could open a file outside these folders and the variant's own headers, or that
+// cannot be interpreted; empty if there is none. Judges by the text alone, including comments and dead
+// branches, so it rejects too much rather than too little.
+std::string include_beyond(std::string_view source, const std::vector<std::filesystem::path>& folders);
 
 }  // namespace cultivar

@@ -10,7 +10,7 @@
 #include <map>
 #include <optional>
 
-#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 namespace {

@@ -6,9 +6,11 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "evaluators/languages/compiler.hpp"
 #include "evaluators/task/task.hpp"
+#include "evaluators/variant/manifest.hpp"
 
 namespace cultivar {
 
@@ -39,5 +41,14 @@ class OpenclCompiler : public Compiler {  // thread-safe
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Whether the parameters of kernels, as the OpenCL compiler reports them, match the manifest's `args`.
+
+// The macro DTYPE, and the names of types in messages.
+std::string_view opencl_type(Dtype);
+
+// `reported`: {"NAME": [{"type": "float*", "space": "global"}, ...], ...}, as cultivar-opencl writes it. One
+// line; empty: they match.
+std::string parameter_trouble(const Manifest&, const Task&, const std::string& reported);
 
 }  // namespace cultivar

@@ -4,7 +4,6 @@
 #include "embedded/opencl_c_seeds.hpp"
 #include "evaluators/languages/c_family.hpp"
 #include "evaluators/languages/opencl_c/compiler.hpp"
-#include "evaluators/languages/opencl_c/parameters.hpp"
 
 namespace cultivar {
 namespace {

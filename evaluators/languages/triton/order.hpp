@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Triton is asked to compile: the types, constants and attributes that follow from a manifest and a
-// task.
+// What Triton is asked to compile (the types, constants and attributes that follow from a manifest and a
+// task), and the module that becomes of what it writes.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "evaluators/devices/binary.hpp"
+#include "evaluators/system/error.hpp"
 #include "evaluators/variant/variant.hpp"
 
 namespace cultivar {
@@ -26,5 +27,16 @@ tl::expected<std::string, CompileFailure> triton_order(const Variant&, const Tas
 // only by a term `NAME % 16 == 0` (or a multiple of 16) of `requires`, or of a let that `specialize` lists
 // and that holds.
 bool surely_multiple_of_16(const Manifest&, const std::vector<std::string>& macros, std::string_view name);
+
+// The PTX that Triton writes for one kernel.
+struct TritonKernelText {
+  std::string kernel, ptx;
+  std::size_t arguments = 0;  // that the launch gives
+};
+
+// One module that any launcher can use: without the parameters that Triton adds behind a kernel's own, for
+// scratch memory of its launcher, and without folders in the names of files. An Error: one of those
+// parameters is used.
+Expected<std::string> one_module(const std::vector<TritonKernelText>&);
 
 }  // namespace cultivar

@@ -15,7 +15,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "evaluators/references/cpp/reference_header.hpp"
 #include "evaluators/references/cpp/reference_process.hpp"
 #include "evaluators/system/files.hpp"
 #include "evaluators/system/hash.hpp"

@@ -6,6 +6,9 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
+#include <string>
+#include <string_view>
 
 #include "evaluators/references/reference.hpp"
 
@@ -14,5 +17,11 @@ namespace cultivar {
 // Builds the task's reference unless it is in `cache`. An Error contains the compiler's messages.
 Expected<TaskReference> open_cpp_reference(const Task&, const std::filesystem::path& cache,
                                            double deadline_s);
+
+// The text of evaluators/references/cultivar_reference.hpp, so that an installed program can compile oracles
+// without the source tree. The build generates the definition.
+extern const std::string_view kReferenceHeader;
+// SHA-256 of each reference.cpp that comes with Cultivar.
+extern const std::set<std::string> kOwnReferences;
 
 }  // namespace cultivar

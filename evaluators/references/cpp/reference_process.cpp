@@ -29,7 +29,6 @@
 
 #include "evaluators/references/reference.hpp"
 #include "evaluators/system/clock.hpp"
-#include "evaluators/system/file_access_rules.hpp"
 #include "evaluators/system/privileges.hpp"
 #include "evaluators/system/process.hpp"
 

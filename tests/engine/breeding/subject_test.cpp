@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which kernel a question is about while kernels that were written from it wait.
-#include "engine/breeding/subject.hpp"
+#include "engine/breeding/steering.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a terminal shows of a search, in 80 columns and in any locale.
-#include "engine/cli/live_view.hpp"
+#include "engine/cli/progress_line.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Manual pages say what the commands take, in roff that its readers accept without a warning.
-#include "engine/cli/manual.hpp"
+#include "engine/cli/commands.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <set>

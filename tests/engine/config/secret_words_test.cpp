@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/config/secret_words.hpp"
+#include "engine/config/settings.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>

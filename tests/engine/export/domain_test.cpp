@@ -8,7 +8,7 @@
 #include <cmath>
 #include <set>
 
-#include "evaluators/task/make_workload.hpp"
+#include "evaluators/task/task.hpp"
 #include "support/contains.hpp"
 
 using namespace cultivar;

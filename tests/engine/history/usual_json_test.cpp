@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "evaluators/system/json_text.hpp"
-#include "evaluators/variant/configuration_json.hpp"
+#include "evaluators/variant/tunables.hpp"
 
 using namespace cultivar;
 using nlohmann::json;

@@ -9,7 +9,6 @@
 #include <future>
 
 #include "engine/search/search.hpp"
-#include "engine/store/momentary.hpp"
 #include "engine/store/summary.hpp"
 #include "support/contains.hpp"
 #include "support/simulated_run.hpp"

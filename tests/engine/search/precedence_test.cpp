@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 #include <thread>
 
+#include "engine/search/search_end.hpp"
 #include "engine/store/submissions.hpp"
 #include "support/contains.hpp"
 #include "support/search_parts.hpp"

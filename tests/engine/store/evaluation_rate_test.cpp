@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What counts as evaluations per hour.
-#include "engine/store/evaluation_rate.hpp"
 
 #include <boost/test/unit_test.hpp>
 

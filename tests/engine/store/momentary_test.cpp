@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `status` shows of a search that waits.
-#include "engine/store/momentary.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -10,7 +10,6 @@
 #include <fstream>
 
 #include "engine/store/checkpoint.hpp"
-#include "engine/store/names.hpp"
 #include "engine/store/record_writer.hpp"
 #include "engine/store/rows.hpp"
 #include "engine/store/summary.hpp"

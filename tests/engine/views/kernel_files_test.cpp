@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of a run hold every individual, nothing that was not measured, and no formula.
-#include "engine/views/kernel_files.hpp"
+#include "engine/views/kernel_table.hpp"
 
 #include <SQLiteCpp/Database.h>
 #include <algorithm>

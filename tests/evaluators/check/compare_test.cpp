@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "evaluators/system/secret.hpp"
+#include "evaluators/system/random.hpp"
 
 using namespace cultivar;
 

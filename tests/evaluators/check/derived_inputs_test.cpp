@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "evaluators/check/open_reference.hpp"
+#include "evaluators/check/oracle.hpp"
 #include "evaluators/timing/input_pool.hpp"
 #include "evaluators/timing/timing_stock.hpp"
 #include "support/contains.hpp"

@@ -2,7 +2,6 @@
 // What a reference.cpp may do, and that its results do not depend on where it is called.
 // also without bubblewrap
 #include "evaluators/check/oracle.hpp"
-#include "evaluators/check/open_reference.hpp"
 
 #include <unistd.h>
 
@@ -11,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "evaluators/system/file_access_rules.hpp"
+#include "evaluators/system/privileges.hpp"
 #include "support/contains.hpp"
 
 using namespace cultivar;

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "evaluators/check/compare.hpp"
-#include "evaluators/check/open_reference.hpp"
+#include "evaluators/check/oracle.hpp"
 #include "support/contains.hpp"
 
 using namespace cultivar;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/check/run_to_run.hpp"
+#include "evaluators/check/compare.hpp"
 
 #include <boost/test/unit_test.hpp>
 

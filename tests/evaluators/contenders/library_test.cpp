@@ -4,7 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "evaluators/devices/cpu/contender_session.hpp"
+#include "evaluators/devices/cpu/session.hpp"
 #include "support/contains.hpp"
 #include "support/contenders.hpp"
 #include "support/words.hpp"

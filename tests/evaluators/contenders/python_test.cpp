@@ -7,7 +7,7 @@
 
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/contenders/library.hpp"
-#include "evaluators/devices/cpu/contender_session.hpp"
+#include "evaluators/devices/cpu/session.hpp"
 #include "support/contains.hpp"
 #include "support/pytorch.hpp"
 #include "support/words.hpp"

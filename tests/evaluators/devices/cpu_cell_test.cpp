@@ -16,7 +16,7 @@
 #include <sstream>
 #include <thread>
 
-#include "evaluators/devices/cpu/code/clock_instructions.hpp"
+#include "evaluators/devices/cpu/code/screen.hpp"
 #include "support/cpu_kernels.hpp"
 
 using namespace cultivar;

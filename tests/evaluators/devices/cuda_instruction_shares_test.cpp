@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/devices/cuda/code/instruction_shares.hpp"
+#include "evaluators/devices/cuda/code/ptx_text.hpp"
 
 #include "support/cuda_kernels.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/devices/cuda/code/occupancy.hpp"
+#include "evaluators/devices/cuda/code/launch_rules.hpp"
 
 #include <boost/test/unit_test.hpp>
 

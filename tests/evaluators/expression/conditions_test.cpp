@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/expression/conditions.hpp"
+#include "evaluators/expression/expression.hpp"
 
 #include <boost/test/unit_test.hpp>
 

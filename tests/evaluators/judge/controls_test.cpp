@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluators/judge/controls.hpp"
-#include "evaluators/check/open_reference.hpp"
+#include "evaluators/check/oracle.hpp"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 // runs alone
 // long: 30 s, evaluators/judge, evaluators/devices/cpu
 #include "evaluators/judge/large_check.hpp"
-#include "evaluators/check/open_reference.hpp"
+#include "evaluators/check/oracle.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>

@@ -3,7 +3,6 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
-#include "evaluators/check/open_reference.hpp"
 #include "evaluators/check/oracle.hpp"
 #include "support/cpu_kernels.hpp"
 #include "support/words.hpp"

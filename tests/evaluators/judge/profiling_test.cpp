@@ -3,7 +3,7 @@
 // Stage 10 on a real cpu device with fake instruments: what they reject, how often runs are repeated, and
 // that every run of a profile is checked.
 #include "evaluators/judge/profiling.hpp"
-#include "evaluators/check/open_reference.hpp"
+#include "evaluators/check/oracle.hpp"
 
 #include "evaluators/worker/protocol.hpp"
 #include "nlohmann/json.hpp"

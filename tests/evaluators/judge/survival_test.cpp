@@ -12,7 +12,6 @@
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/random.hpp"
-#include "evaluators/system/secret.hpp"
 #include "evaluators/timing/timing_stock.hpp"
 
 using namespace cultivar;

@@ -7,7 +7,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
-#include "evaluators/check/open_reference.hpp"
+#include "evaluators/check/oracle.hpp"
 #include "evaluators/judge/controls.hpp"
 #include "evaluators/variant/example.hpp"
 #include "support/places.hpp"

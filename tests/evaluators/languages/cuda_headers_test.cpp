@@ -4,7 +4,7 @@
 #include "evaluators/devices/cuda/code/line_table.hpp"
 #include "evaluators/devices/cuda/run/cupti.hpp"
 #include "evaluators/judge/profiling.hpp"
-#include "evaluators/languages/cuda_cpp/includes.hpp"
+#include "evaluators/languages/cuda_cpp/toolkit.hpp"
 #include "evaluators/variant/source_files.hpp"
 #include "support/contains.hpp"
 #include "support/cuda_kernels.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/languages/cuda_cpp/includes.hpp"
+#include "evaluators/languages/cuda_cpp/toolkit.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <fstream>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where an OpenCL source or program has inline assembly.
-#include "evaluators/languages/opencl_c/assembly.hpp"
+#include "evaluators/devices/opencl/code/screen.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the rules with metric vectors measured on an H100 for kernels with known properties.
 #include "evaluators/profile/bottleneck.hpp"
-#include "evaluators/devices/cuda/code/occupancy.hpp"
+#include "evaluators/devices/cuda/code/launch_rules.hpp"
 #include "evaluators/target/traits.hpp"
 
 #include <algorithm>

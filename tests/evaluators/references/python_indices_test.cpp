@@ -10,7 +10,6 @@
 #include <optional>
 
 #include "evaluators/check/compare.hpp"
-#include "evaluators/check/open_reference.hpp"
 #include "evaluators/check/oracle.hpp"
 #include "support/contains.hpp"
 #include "support/pytorch.hpp"

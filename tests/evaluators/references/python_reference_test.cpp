@@ -15,7 +15,6 @@
 #include <numeric>
 
 #include "evaluators/check/compare.hpp"
-#include "evaluators/check/open_reference.hpp"
 #include "evaluators/check/oracle.hpp"
 #include "support/contains.hpp"
 #include "support/places.hpp"

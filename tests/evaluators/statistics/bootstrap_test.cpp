@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/statistics/bootstrap.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <random>

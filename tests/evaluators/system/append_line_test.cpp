@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "evaluators/system/files.hpp"
-#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "support/command.hpp"
 
 using namespace cultivar;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluators/task/composition.hpp"
-#include "evaluators/check/open_reference.hpp"
+#include "evaluators/check/oracle.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -9,8 +9,6 @@
 #include <numeric>
 #include <set>
 #include <string>
-
-#include "evaluators/check/composed_inputs.hpp"
 
 using namespace cultivar;
 

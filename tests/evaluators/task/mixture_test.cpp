@@ -6,7 +6,7 @@
 #include <set>
 
 #include "evaluators/check/oracle.hpp"
-#include "evaluators/task/make_workload.hpp"
+#include "evaluators/task/task.hpp"
 
 using namespace cultivar;
 

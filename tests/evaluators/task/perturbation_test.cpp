@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/task/perturbation.hpp"
+#include "evaluators/task/mixture.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

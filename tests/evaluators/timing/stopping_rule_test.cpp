@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/timing/stopping_rule.hpp"
+#include "evaluators/judge/sampler.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -27,7 +27,7 @@ BOOST_AUTO_TEST_SUITE(stopping_rule)
 
 BOOST_AUTO_TEST_CASE(quiet_times_stop_at_the_minimum) {
   const StoppingRule rule = run({}, 0.0005);
-  BOOST_TEST((rule.reason() == StopReason::precise));
+  BOOST_TEST((rule.reason() == SamplingEnd::precise));
   BOOST_TEST(rule.samples() == 20);
   BOOST_TEST(rule.mean() == 1e-3, boost::test_tools::tolerance(0.001));
 }
@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(noisier_times_are_sampled_until_the_mean_is_known_to_a_thou
   options.max_samples = 10'000;
   options.min_noise_samples = options.noise_window = 9'000;  // never stable
   const StoppingRule rule = run(options, 0.02);
-  BOOST_TEST((rule.reason() == StopReason::precise));
+  BOOST_TEST((rule.reason() == SamplingEnd::precise));
   BOOST_TEST(rule.relative_error() <= 0.001);
   BOOST_TEST(rule.samples() > 300);  // (0.02 / 0.001)^2 = 400, roughly
   BOOST_TEST(rule.samples() < 500);
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(noise_that_will_never_be_small_stops_when_it_is_stable) {
   StoppingOptions options;
   options.max_samples = 100'000;
   const StoppingRule rule = run(options, 0.2);
-  BOOST_TEST((rule.reason() == StopReason::noise_stable));
+  BOOST_TEST((rule.reason() == SamplingEnd::noise_stable));
   BOOST_TEST(rule.samples() >= 64);
   BOOST_TEST(rule.samples() < 2000);
 }
@@ -56,12 +56,12 @@ BOOST_AUTO_TEST_CASE(the_caps_stop_it_when_nothing_else_does) {
   StoppingOptions options;
   options.max_samples = 30;
   const StoppingRule by_count = run(options, 0.2);
-  BOOST_TEST((by_count.reason() == StopReason::samples_spent));
+  BOOST_TEST((by_count.reason() == SamplingEnd::samples_spent));
   BOOST_TEST(by_count.samples() == 30);
   options.max_samples = 100'000;
   options.max_seconds = 0.0105;
   const StoppingRule by_time = run(options, 0.001);
-  BOOST_TEST((by_time.reason() == StopReason::seconds_spent));
+  BOOST_TEST((by_time.reason() == SamplingEnd::seconds_spent));
   BOOST_TEST(by_time.samples() == 11);
 }
 

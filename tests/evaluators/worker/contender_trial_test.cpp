@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads a contender's library in a separate process, which may crash.
-#include "evaluators/worker/contender_trial.hpp"
+#include "evaluators/contenders/library.hpp"
 
 #include <boost/test/unit_test.hpp>
 

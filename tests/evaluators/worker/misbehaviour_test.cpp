@@ -13,7 +13,7 @@
 #include <set>
 #include <thread>
 
-#include "evaluators/devices/cpu/code/clock_instructions.hpp"
+#include "evaluators/devices/cpu/code/screen.hpp"
 #include "support/softmax_judge.hpp"
 
 using cultivar::testing::SoftmaxJudge;

@@ -11,7 +11,6 @@
 #include <iterator>
 #include <thread>
 
-#include "evaluators/check/open_reference.hpp"
 #include "evaluators/check/oracle.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/worker/services_fixture.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/agent/line_diff.hpp"
+#include "operators/edits/similarity.hpp"
 
 #include <boost/test/unit_test.hpp>
 

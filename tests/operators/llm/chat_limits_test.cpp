@@ -8,7 +8,7 @@
 #include <chrono>
 #include <future>
 
-#include "operators/llm/said_cost.hpp"
+#include "operators/llm/ledger.hpp"
 #include "support/chat_services.hpp"
 
 using namespace cultivar;

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "operators/llm/chat_errors.hpp"
-#include "operators/llm/plain_prompt.hpp"
+#include "operators/llm/tool_text.hpp"
 #include "support/ask_and_wait.hpp"
 #include "support/chat_models.hpp"
 #include "support/command.hpp"

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "operators/llm/ledger.hpp"
 #include "operators/llm/mailbox.hpp"
-#include "operators/llm/said_cost.hpp"
 #include "operators/llm/secret.hpp"
 #include "support/ask_and_wait.hpp"
 #include "support/chat_models.hpp"

@@ -2,7 +2,6 @@
 // Tools as text: how they are shown, and how calls are read.
 #include <boost/test/unit_test.hpp>
 
-#include "operators/llm/plain_prompt.hpp"
 #include "operators/llm/tool_text.hpp"
 #include "support/contains.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/prompts/opening.hpp"
+#include "operators/prompts/prompt.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

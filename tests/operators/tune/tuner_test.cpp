@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "operators/tune/sampler.hpp"
+#include "operators/tune/space.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <cctype>
 #include <cstdlib>
 
-#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 namespace {

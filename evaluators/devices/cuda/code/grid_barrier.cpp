@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluators/devices/cuda/code/grid_barrier.hpp"
-
 #include <fmt/format.h>
 
 #include <map>
 #include <optional>
+
+#include "evaluators/devices/cuda/code/ptx_text.hpp"
+#include "evaluators/devices/cuda/code/screen.hpp"
 
 namespace cultivar {
 namespace {

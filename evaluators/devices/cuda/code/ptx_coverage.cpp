@@ -8,7 +8,7 @@
 #include <map>
 
 #include "evaluators/devices/cuda/code/ptx_text.hpp"
-#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
 
 namespace cultivar {
 namespace {

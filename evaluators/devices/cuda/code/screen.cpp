@@ -12,9 +12,8 @@
 #include <set>
 
 #include "evaluators/devices/cuda/code/diagnostics.hpp"
-#include "evaluators/devices/cuda/code/grid_barrier.hpp"
 #include "evaluators/devices/cuda/code/ptx_text.hpp"
-#include "evaluators/system/lines.hpp"
+#include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/source_files.hpp"
 
 namespace cultivar {

@@ -46,4 +46,16 @@ std::vector<WritableVariable> writable_variables(const Cubin&, std::string_view 
 // Where a kernel reads beyond its parameters or lets the address of one go out of sight; empty: nowhere.
 std::string beyond_parameters(const Ptx&);
 
+// The barrier of cooperative groups lies in driver memory whose address is in two special registers. The
+// barrier word and the memory around it outlive a launch.
+//
+// True for %envreg1 and %envreg2, the halves of the address.
+bool leads_to_grid_barrier(std::string_view special_register);
+
+// The first place where the contents of these registers are used by anything other than the code of
+// grid.sync(): add, read the word, compare two reads, loop. For example "line 4: 'ld.volatile.u32'"; empty if
+// there is none. Ignores the order of statements, and cannot tell whether a kernel adds to the word out of
+// turn.
+std::string beyond_grid_barrier(const Ptx&);
+
 }  // namespace cultivar

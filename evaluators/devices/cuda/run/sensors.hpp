@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clock, temperature, power and throttle reasons, from NVML. Without the library every reading is empty.
+// Clock, temperature, power and throttle reasons, from NVML, and what they say of a sample. Without the
+// library every reading is empty.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "evaluators/devices/cuda/run/driver_types.hpp"
+#include "evaluators/verdict/evaluation.hpp"
 
 namespace cultivar::cuda {
 
@@ -37,5 +40,12 @@ class Sensors {  // not thread-safe
 bool power_limited(std::uint64_t reasons);
 // For example "software power cap, thermal slowdown"; empty if nothing slows the clock.
 std::string throttle_words(std::uint64_t reasons);
+
+// Adds a reading to a sample, and says so if the clock was too low for it to count. Call it after the turn:
+// the sensors take milliseconds to respond, during which another worker's kernels may run.
+void judge_clock(Sample&, const Sensors&, double default_clock_mhz);
+// The median clock of the multiprocessors between two sets of stamps, which follow each other: a time in ns
+// and a count of cycles for each. 0: it was too short to tell.
+double stamped_clock_mhz(const std::uint64_t* stamps, std::size_t multiprocessors);
 
 }  // namespace cultivar::cuda

@@ -11,7 +11,7 @@
 #include "evaluators/devices/cuda/code/launch_rules.hpp"
 #include "evaluators/devices/cuda/run/driver.hpp"
 #include "evaluators/devices/cuda/run/kernel_trace.hpp"
-#include "evaluators/system/secret.hpp"
+#include "evaluators/system/random.hpp"
 
 namespace cultivar::cuda {
 
@@ -217,7 +217,7 @@ tl::expected<Sample, Fault> CudaSession::run(const RunInputs& inputs,
     if (!sample) return die(sample.error());
     if (auto lost = fetch(outputs, options)) return die(*lost);
   }
-  if (options.timed) judge_clock(*sample);
+  if (options.timed) judge_clock(*sample, gpu_.sensors(), gpu_.default_clock_mhz());
   return sample;
 }
 
@@ -353,7 +353,8 @@ tl::expected<Sample, Fault> CudaSession::execute(Mode mode, double deadline_s) {
     if (auto incomplete = program_->results()) return give_back(*incomplete);
   if (!blocked) return sample;
 
-  sample.clock_mhz = clock_mhz();
+  sample.clock_mhz = stamped_clock_mhz(static_cast<const std::uint64_t*>(tools.stamps.host),
+                                       static_cast<std::size_t>(gpu_.attribute(attribute::multiprocessors)));
   const auto disturb = [&](Sample::Disturber by, std::string why) {
     if (!sample.disturbance.empty()) return;
     sample.disturbance = std::move(why);

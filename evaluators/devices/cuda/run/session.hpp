@@ -52,8 +52,6 @@ class CudaSession : public Session {
   std::optional<Fault> gather(Address from, const PlannedBuffer&, std::span<const ElementRange>,
                               std::size_t bytes, std::vector<std::byte>& output);
   std::optional<Fault> bring_findings(const std::string& what);
-  void judge_clock(Sample&) const;
-  double clock_mhz() const;  // during the last blocked launch; 0 if it was too short to tell
 
   Gpu& gpu_;
   Plan plan_;

@@ -3,26 +3,150 @@
 // buffers of them, and runs the plan when it is asked to. On a processor, kernels compute in this address
 // space, so no verdict relies on it.
 #include <fmt/format.h>
+#include <seccomp.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
-#include "evaluators/devices/opencl/calls/cell_lock.hpp"
-#include "evaluators/devices/opencl/calls/device_copies.hpp"
-#include "evaluators/devices/opencl/calls/launches.hpp"
+#include "evaluators/devices/opencl/calls/open_cl.hpp"
 #include "evaluators/devices/opencl/code/cell_layout.hpp"
 
 namespace cultivar::opencl {
 namespace {
 
 using nlohmann::json;
+
+// Gives up, for all threads of this process and for ever, everything but memory, waiting, and the socket to
+// the worker; called once the kernels are compiled and loaded. Another system call ends the process with
+// SIGSYS. False: this system has no such filters.
+bool lock_cell() {
+  scmp_filter_ctx context = seccomp_init(SCMP_ACT_KILL_PROCESS);
+  if (context == nullptr) return false;
+  bool good = seccomp_attr_set(context, SCMP_FLTATR_CTL_TSYNC, 1) == 0;
+  for (const int number :
+       {SCMP_SYS(futex), SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(rt_sigreturn),
+        SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigaction), SCMP_SYS(restart_syscall), SCMP_SYS(sched_yield),
+        SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(clock_gettime),
+        SCMP_SYS(clock_nanosleep), SCMP_SYS(nanosleep), SCMP_SYS(sched_getaffinity), SCMP_SYS(getpid),
+        SCMP_SYS(gettid)})
+    good = good && (number < 0 || seccomp_rule_add(context, SCMP_ACT_ALLOW, number, 0) == 0);
+  // Memory, never executable.
+  good =
+      good &&
+      seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0),
+                       SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS, MAP_ANONYMOUS)) == 0 &&
+      seccomp_rule_add(context, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
+                       SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)) == 0;
+  for (const int number : {SCMP_SYS(sendto), SCMP_SYS(recvfrom)})
+    good = good && seccomp_rule_add(context, SCMP_ACT_ALLOW, number, 1,
+                                    SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(socket_descriptor))) == 0;
+  good = good && seccomp_load(context) == 0;
+  seccomp_release(context);
+  return good;
+}
+
+// A region of the memory shared with the worker: the data of one buffer with guards around it.
+struct Mapped {
+  std::byte* begin = nullptr;
+  std::size_t bytes = 0;
+  bool input = false;
+};
+
+// The tensors of a plan in memory of a device's own: copied there before a run and back after it, with the
+// guards around them, so that a write beyond a tensor arrives in the guards that the worker looks at.
+class DeviceCopies {
+ public:
+  DeviceCopies(const Opened&, std::vector<Mapped>);
+  void begin();  // the next run's buffers follow; those of the last run are released
+  // A buffer with the region's contents; the result is the part of it that holds `data`. Also evicts what the
+  // device's caches hold, once for each run.
+  cl_mem place(std::size_t region, const std::byte* data, std::size_t bytes);
+  // Copies back what kernels may write. Where in its region the first input differs whose copy has changed.
+  std::optional<std::uint64_t> fetch();
+
+ private:
+  void flush_caches();
+  const Opened opened_;
+  std::vector<Mapped> regions_;
+  std::vector<cl_mem> whole_;
+  std::vector<std::size_t> paddings_;
+  std::size_t alignment_ = 1;  // of the beginning of a part, in bytes
+  cl_mem evictor_ = nullptr;
+  std::size_t evictor_bytes_ = 0;
+};
+
+DeviceCopies::DeviceCopies(const Opened& opened, std::vector<Mapped> regions)
+    : opened_(opened),
+      regions_(std::move(regions)),
+      whole_(regions_.size(), nullptr),
+      paddings_(regions_.size(), 0),
+      alignment_(
+          std::max<std::size_t>(1, number_of<cl_uint>(opened.device, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8)),
+      evictor_bytes_(std::max<std::size_t>(std::size_t{32} << 20,
+                                           2 * static_cast<std::size_t>(number_of<cl_ulong>(
+                                                   opened.device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE)))) {
+  cl_int code = 0;
+  evictor_ = clCreateBuffer(opened_.context, CL_MEM_READ_WRITE, evictor_bytes_, nullptr, &code);
+  check(code, "clCreateBuffer");
+}
+
+void DeviceCopies::begin() {
+  for (cl_mem& memory : whole_)
+    if (memory != nullptr) check(clReleaseMemObject(std::exchange(memory, nullptr)), "clReleaseMemObject");
+}
+
+cl_mem DeviceCopies::place(std::size_t region, const std::byte* data, std::size_t bytes) {
+  const Mapped& mapped = regions_.at(region);
+  const auto offset = static_cast<std::size_t>(data - mapped.begin);
+  paddings_[region] = (alignment_ - offset % alignment_) % alignment_;
+  cl_int code = 0;
+  whole_[region] =
+      clCreateBuffer(opened_.context, CL_MEM_READ_WRITE, mapped.bytes + alignment_, nullptr, &code);
+  check(code, "clCreateBuffer");
+  check(clEnqueueWriteBuffer(opened_.queue, whole_[region], CL_TRUE, paddings_[region], mapped.bytes,
+                             mapped.begin, 0, nullptr, nullptr),
+        "clEnqueueWriteBuffer");
+  const cl_buffer_region part{paddings_[region] + offset, std::max<std::size_t>(bytes, 1)};
+  const cl_mem memory =
+      clCreateSubBuffer(whole_[region], CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &part, &code);
+  check(code, "clCreateSubBuffer");
+  if (region + 1 == regions_.size()) flush_caches();
+  return memory;
+}
+
+void DeviceCopies::flush_caches() {
+  const cl_uint nothing = 0;
+  check(clEnqueueFillBuffer(opened_.queue, evictor_, &nothing, sizeof nothing, 0, evictor_bytes_, 0, nullptr,
+                            nullptr),
+        "clEnqueueFillBuffer");
+}
+
+std::optional<std::uint64_t> DeviceCopies::fetch() {
+  std::vector<std::byte> copy;
+  std::optional<std::uint64_t> changed;
+  for (std::size_t i = 0; i < regions_.size(); ++i) {
+    const Mapped& mapped = regions_[i];
+    if (mapped.input) copy.resize(mapped.bytes);
+    check(clEnqueueReadBuffer(opened_.queue, whole_[i], CL_TRUE, paddings_[i], mapped.bytes,
+                              mapped.input ? copy.data() : mapped.begin, 0, nullptr, nullptr),
+          "clEnqueueReadBuffer");
+    if (!mapped.input || changed) continue;
+    const auto found = std::mismatch(copy.begin(), copy.end(), mapped.begin);
+    if (found.first != copy.end()) changed = reinterpret_cast<std::uint64_t>(found.second);
+  }
+  return changed;
+}
 
 constexpr std::size_t kGuardBytes = std::size_t{1} << 20;  // of unmapped addresses on each side of a buffer
 

@@ -6,6 +6,9 @@
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -58,5 +61,25 @@ int measure_ceilings();
 int build_program(int argc, char** argv);
 int serve_cell(int argc, char** argv);
 int simulate(int argc, char** argv);
+
+// The launches of a plan, as a job describes them.
+struct Launch {
+  struct Argument {
+    int buffer = -1;        // -1: a scalar
+    std::size_t bytes = 0;  // of a scalar
+    std::uint64_t bits = 0;
+  };
+  cl_kernel kernel = nullptr;
+  std::vector<Argument> arguments;
+  std::size_t global[3] = {}, local[3] = {};
+  std::size_t local_bytes = 0;  // of the last parameter; 0: it is no pointer to local memory
+};
+
+// From [{"kernel", "global", "local", "local_bytes", "arguments"}, ...].
+std::vector<Launch> read_launches(cl_program, const nlohmann::json&);
+void set_arguments(const std::vector<Launch>&, std::span<const cl_mem> buffers);
+
+// The first arguments of a program's mode are files that it reads whole.
+std::string contents_of(const std::string& file);
 
 }  // namespace cultivar::opencl

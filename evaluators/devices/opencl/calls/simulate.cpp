@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "evaluators/devices/opencl/calls/launches.hpp"
+#include "evaluators/devices/opencl/calls/open_cl.hpp"
 
 namespace cultivar::opencl {
 

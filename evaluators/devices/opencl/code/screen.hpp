@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "evaluators/devices/binary.hpp"
 
@@ -22,5 +23,14 @@ struct OpenclCode {
 // can write, all of which only inline assembly and builtins of the compiler can do. `scratch`: a folder for
 // the files that are taken out.
 OpenclCode examine_opencl_code(std::span<const std::byte> program, const std::filesystem::path& scratch);
+
+// Whether an OpenCL source has inline assembly, which can jump over what the screen reads in the native code.
+
+// "variant.cl:17 has inline assembly (asm)": the words asm, __asm and __asm__ outside of comments and
+// literals, in the source as it is before macros are expanded, lines that end in a backslash joined. Empty:
+// none.
+std::string assembly_in_source(std::string_view file, std::string_view text);
+// Whether LLVM's form of a program, as text, has any: whatever macros made it of.
+bool has_assembly(std::string_view ir);
 
 }  // namespace cultivar

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/llm/model_config.hpp"
+#include "operators/llm/chat_model.hpp"
 
 #include <algorithm>
 
