@@ -5,11 +5,10 @@
 #   on_card.sh run OUT SECONDS [cuda|cpu]        in the unpacked folder (or in a source tree that is built): makes the run, learns the table,
 #                                                proves it on 200 drawn shapes and exports the bundle, until SECONDS are over. Another call goes
 #                                                on, also on another machine of the same kind that has OUT. `cpu`: the rehearsal, small
-# On cuda packed.cu is submitted, which is attention_h200/evolved/d64.cu with packed.patch (by hand).
 # OUT gets run/ (the search and what was measured), portfolio.json (the table and its figures on drawn and on listed shapes), portfolio.txt,
-# bundle/, card.txt and log.txt. On cuda the search is that of run.tar.xz, whose kernels were judged on a card; FRESH=yes: a new one. SHAPES and
-# RESERVE: seconds that are left for confirmations (220). PROOF: how many shapes are drawn to learn from and to prove (100, 200; cpu: 8, 8). MOST_GIB: the greatest tensors of a shape, all together
-# (32; they also lie in the memory of the host). SET: the workloads of a new search (everywhere: 42).
+# bundle/, card.txt and log.txt. On cuda the search is that of run.tar.xz, whose kernels were judged on a card; FRESH=yes: a new one (then SHAPES=100). SHAPES and
+# RESERVE: seconds that are left for confirmations (220). PROOF: how many shapes are drawn to learn from and to prove (300, 200; cpu: 8, 8). MOST_GIB: the greatest tensors of a shape, all together
+# (4; they also lie in the memory of the host). SET: the workloads of a new search (everywhere: 42).
 # The exit code is 0 if the table is proved on all of them, 4 if time was over before, else that of the command that failed.
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -25,7 +24,6 @@ case ${1:-} in
     mkdir -p "$work/over/experiments"
     (cd "$root" && git archive HEAD experiments/portfolio_over experiments/attention_h200/ideas experiments/attention_h200/evolved) | tar x -C "$work/over"
     rm -f "$work/over/bin/tests-gpu" "$work"/over/bin/bench-* "$work/over/experiments/attention_h200/evolved/runs.tar.xz"
-    patch -s -o "$work/over/experiments/portfolio_over/packed.cu" "$work/over/experiments/attention_h200/evolved/d64.cu" "$here/packed.patch"
     tar c -C "$work" over | xz -T0 -3 >"$out"
     ls -l "$out" >&2
     exit 0 ;;
@@ -43,7 +41,7 @@ else
 fi
 case $target in
   cuda)
-    config=attention.yaml shapes=${SHAPES:-100} proof=${PROOF:-200} with=(--with 3 --with 9 --without 2 --without 5)  # few_queries and packed, of run.tar.xz, beside the best, #4
+    config=attention.yaml shapes=${SHAPES:-300} proof=${PROOF:-200} with=(--with 3 --with 9 --without 2 --without 5)  # few_queries and packed, of run.tar.xz, beside the best, #4
     [ "${FRESH:-no}" = no ] || with=(--with 2 --with 3 --with 4 --with 5)
     domain="B: 1-256, H: 8-64 step x2, H_kv: 1-64 step x2, S_q: 1-32768, S_kv: 1-131072, D: 64-256 step x2, causal: 0-1"
     nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv,noheader >"$out/card.txt" ;;
@@ -86,13 +84,7 @@ if [ ! -f "$out/searched" ]; then
   fi
   touch "$out/searched"
 fi
-if [ "$target" = cuda ] && [ "${FRESH:-no}" = no ] && [ ! -f "$out/packed" ]; then
-  grep -q . "$out/packed_submitted" 2>/dev/null || step submit "$program" submit "$out/run" "$here/packed.cu"
-  echo yes >"$out/packed_submitted"
-  step packed "$program" resume "$out/run" --set budget.evaluations=9 --set evaluation.workers_per_device="${WORKERS:-8}"
-  touch "$out/packed"
-fi
-over=("$program" portfolio "$out/run" --over "$domain" "${with[@]}" --kernels 5 --shapes "$shapes" --proof "$proof" --most-gib "${MOST_GIB:-32}")
+over=("$program" portfolio "$out/run" --over "$domain" "${with[@]}" --kernels 5 --shapes "$shapes" --proof "$proof" --most-gib "${MOST_GIB:-4}")
 step portfolio "${over[@]}" --budget "$(left "${RESERVE:-220}")s" --json  # confirmations come on top
 mv "$out/portfolio.txt" "$out/portfolio.json"
 cp "$out/run/portfolio.over.jsonl" "$out/measured.jsonl"

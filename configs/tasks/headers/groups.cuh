@@ -47,16 +47,16 @@ struct Result {
     widen(x, values);
     const int first = min(max(row.column(v), 0), row.C - 1);  // the last vector may lie behind the row
     int d = first / S, left = S - first % S;  // the channel of `first`, and its elements from there on
-    float scale = factor * widened(weight[d]), shift = widened(bias[d]);
+    float scale = widened(weight[d]), shift = widened(bias[d]);
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
       if (!UNIFORM) {
-        scale = factor * widened(weight[d]), shift = widened(bias[d]);
+        scale = widened(weight[d]), shift = widened(bias[d]);
         left -= row.column(v) + i >= 0;
         const bool next = left == 0 && d + 1 < D;
         d += next, left = next ? S : left;
       }
-      const float value = fmaf(values[i] - mean, scale, shift);
+      const float value = fmaf((values[i] - mean) * factor, scale, shift);  // factor * scale may overflow
       values[i] = silu ? silu_of(value) : value;
     }
     row.store(y, v, values);
