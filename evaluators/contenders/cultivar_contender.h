@@ -79,6 +79,11 @@ typedef struct cultivar_contender_workload {
  */
 const cultivar_contender_description* cultivar_contender_describe(void);
 
+/* Optional. Called before prepare, at a time when other programs may use the device: loads what takes long
+ * and needs no device, such as an interpreter and its modules. `workload` has no tensors. What fails here is
+ * told by prepare. */
+void cultivar_contender_warm_up(const cultivar_contender_workload* workload);
+
 /* Prepares launches of one workload: plans, handles, workspaces, choice of algorithm. This is not timed, may
  * take as long as the configuration allows (evaluation.prepare_deadline, 10 minutes if omitted), and may
  * write to the tensors at their current addresses and run the computation on them. On success sets *handle

@@ -118,6 +118,8 @@ Expected<ContenderLibrary> ContenderLibrary::load(const fs::path& path, const Ta
   find(library.last_error_, "cultivar_contender_last_error");
   library.results_ =
       reinterpret_cast<decltype(library.results_)>(::dlsym(handle, "cultivar_contender_results"));
+  library.warm_up_ =
+      reinterpret_cast<decltype(library.warm_up_)>(::dlsym(handle, "cultivar_contender_warm_up"));
   if (!missing.empty())
     return bad(path,
                fmt::format("the library is not a contender: it does not export {} (see cultivar_contender.h)",
@@ -154,6 +156,26 @@ std::string ContenderLibrary::trouble() const {
   if (!version_.empty()) return {};
   const std::string said = text_of(last_error_());
   return said.empty() ? name_ + " does not report its version" : said;
+}
+
+void ContenderLibrary::warm_up(const ContenderSite& site) const {
+  if (warm_up_ == nullptr) return;
+  const auto named = texts_for(site);
+  if (!named) return;
+  std::vector<cultivar_contender_text> texts;
+  for (const auto& [name, text] : *named) texts.push_back({name.c_str(), text.c_str()});
+  cultivar_contender_workload asked{};
+  asked.name = site.workload.name.c_str();
+  asked.dtype = name_of(site.workload.dtype).data();
+  asked.text_count = static_cast<std::uint32_t>(texts.size());
+  asked.texts = texts.data();
+  Watchdog watchdog("the contender " +
+                    (site.program.empty() ? name_ : fs::path(site.program).stem().string()));
+  watchdog.watch("cultivar_contender_warm_up (limit: evaluation.prepare_deadline)", site.settings.prepare_s);
+  (void)guarded("warm up", [&] {
+    warm_up_(&asked);
+    return 0;
+  });
 }
 
 Expected<std::unique_ptr<PreparedContender>> PreparedContender::prepare(const ContenderLibrary& library,

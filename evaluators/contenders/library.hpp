@@ -57,6 +57,8 @@ class Watchdog {
 struct Plan;
 Plan contender_plan(const Task&, const Workload&);
 
+struct ContenderSite;
+
 class ContenderLibrary {  // stays loaded until the process ends; copies share one library; not thread-safe
  public:
   // Loads the library and calls its describe function. An Error says what is wrong: the library does not
@@ -68,6 +70,9 @@ class ContenderLibrary {  // stays loaded until the process ends; copies share o
   const std::string& version() const { return version_; }
   // Why the library does not know its version: what it wraps is missing. Empty if it knows its version.
   std::string trouble() const;
+  // Loads what needs no device, if the library has a function for that: before a turn on a shared GPU is
+  // taken. What fails is told by PreparedContender::prepare.
+  void warm_up(const ContenderSite&) const;
 
  private:
   friend class PreparedContender;
@@ -77,6 +82,7 @@ class ContenderLibrary {  // stays loaded until the process ends; copies share o
   decltype(&cultivar_contender_launch) launch_ = nullptr;
   decltype(&cultivar_contender_release) release_ = nullptr;
   decltype(&cultivar_contender_results) results_ = nullptr;  // null if the library has none
+  decltype(&cultivar_contender_warm_up) warm_up_ = nullptr;  // the same
   decltype(&cultivar_contender_last_error) last_error_ = nullptr;
 };
 

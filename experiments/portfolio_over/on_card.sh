@@ -6,9 +6,10 @@
 #                                                proves it on 200 drawn shapes and exports the bundle, until SECONDS are over. Another call goes
 #                                                on, also on another machine of the same kind that has OUT. `cpu`: the rehearsal, small
 # OUT gets run/ (the search and what was measured), portfolio.json (the table and its figures on drawn and on listed shapes), portfolio.txt,
-# bundle/, card.txt and log.txt. On cuda the search is that of run.tar.xz, whose kernels were judged on a card; FRESH=yes: a new one (then SHAPES=100). SHAPES and
-# RESERVE: seconds that are left for confirmations (220). PROOF: how many shapes are drawn to learn from and to prove (300, 200; cpu: 8, 8). MOST_GIB: the greatest tensors of a shape, all together
-# (4; they also lie in the memory of the host). SET: the workloads of a new search (everywhere: 42).
+# bundle/, card.txt and log.txt. On cuda the search is that of run.tar.xz, whose kernels were judged on a card; FRESH=yes: a new one (then
+# SHAPES=100). SHAPES and PROOF: how many shapes are drawn to learn from and to prove (300, 200; cpu: 8, 8). MOST_GIB: the greatest tensors of
+# a shape, all together (4; they also lie in the memory of the host). RESERVE: seconds that are left for confirmations (220). SET: the
+# workloads of a new search (everywhere: 42).
 # The exit code is 0 if the table is proved on all of them, 4 if time was over before, else that of the command that failed.
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

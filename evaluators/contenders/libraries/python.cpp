@@ -196,6 +196,16 @@ const char* text(const cultivar_contender_workload& w, const char* name) {
                             name + ")");
 }
 
+// Of names and texts; with the interpreter's lock.
+Reference texts_of(const Python& python, const cultivar_contender_workload& w) {
+  Reference texts(python, python.DictNew());
+  for (std::uint32_t i = 0; i < w.text_count; ++i) {
+    const Reference word(python, python.BuildValue("s", w.texts[i].text));
+    python.DictSetItemString(texts.get(), w.texts[i].name, word.get());
+  }
+  return texts;
+}
+
 // The code and bits of a type for DLPack; types that it lacks are integers of the same size.
 std::pair<std::uint8_t, std::uint8_t> dlpack_type(const std::string& dtype) {
   const auto digits = dtype.find_first_of("0123456789");
@@ -224,13 +234,10 @@ class Hosted {
       data.push_back(t.data);
       append(tensors, python_.BuildValue("(sisi)", t.name, t.is_output, t.dtype, t.rank));
     }
-    Reference values = list(), texts(python_, python_.DictNew());
+    Reference values = list();
     for (std::uint32_t i = 0; i < w.value_count; ++i)
       append(values, python_.BuildValue("(sd)", w.values[i].name, w.values[i].value));
-    for (std::uint32_t i = 0; i < w.text_count; ++i) {
-      const Reference word(python_, python_.BuildValue("s", w.texts[i].text));
-      python_.DictSetItemString(texts.get(), w.texts[i].name, word.get());
-    }
+    const Reference texts = texts_of(python_, w);
     const Reference facts(python_,
                           python_.BuildValue("{s:s,s:s,s:i,s:i}", "name", w.name, "dtype", w.dtype, "threads",
                                              static_cast<int>(w.threads), "ordinal", ordinal_));
@@ -241,8 +248,7 @@ class Hosted {
                            texts.get(), capsules.get(),
                            static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(w.stream))))
             .release();
-    const Reference version(python_, python_.CallFunction(python_.function("version"), nullptr));
-    if (const char* const words = python_.AsUtf8(version.get(), nullptr)) version_() = words;
+    note_version(python_);
   }
   ~Hosted() {
     const Lock lock(python_);
@@ -254,6 +260,10 @@ class Hosted {
   void launch(void* const* data, void*) { call("launch", data); }
   void results(void* const* data) { call("results", data); }
 
+  static void note_version(const Python& python) {  // with the interpreter's lock
+    const Reference version(python, python.CallFunction(python.function("version"), nullptr));
+    if (const char* const words = python.AsUtf8(version.get(), nullptr)) version_() = words;
+  }
   static std::string& version_() {
     static std::string version = "Python is not started yet";
     return version;
@@ -309,6 +319,16 @@ extern "C" const cultivar_contender_description* cultivar_contender_describe() {
   static cultivar_contender_description told{CULTIVAR_CONTENDER_ABI, "python", "", "*", "*"};
   told.version = Hosted::version_().c_str();
   return &told;
+}
+
+extern "C" void cultivar_contender_warm_up(const cultivar_contender_workload* workload) {
+  (void)contender::answer([&] {
+    const Python& python = python_of(text(*workload, "libpython"), text(*workload, "python"));
+    const Lock lock(python);
+    const Reference texts = texts_of(python, *workload);
+    (void)taken(python, python.CallFunction(python.function("warm_up"), "O", texts.get()));
+    Hosted::note_version(python);
+  });
 }
 
 extern "C" std::int32_t cultivar_contender_results(void* handle, void* const* data) {

@@ -318,6 +318,14 @@ def fill(tensor):
 
 
 @answered
+def warm_up(texts):
+    """Imports PyTorch: seconds in which a GPU is not needed. The user's own modules may use one when they are imported."""
+    start(texts)
+    if texts["program"] == "torch_compile" and hasattr(torch, "compile"):
+        importlib.import_module("torch._inductor.compile_fx")
+
+
+@answered
 def prepare(facts, values, tensors, texts, capsules, stream):
     start(texts)
     own_files.add(os.path.abspath(texts["program"]))

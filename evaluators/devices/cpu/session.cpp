@@ -267,6 +267,7 @@ tl::expected<std::unique_ptr<HostContenderSession>, Fault> HostContenderSession:
   };
   const auto library = ContenderLibrary::load(file.library, task, target);
   if (!library) return failed(Fault::Kind::load_failed, library.error());
+  library->warm_up({task, workload, {}, threads, nullptr, file.program, settings});
   auto buffers = JudgedBuffers::create(contender_plan(task, workload));
   if (!buffers) return failed(Fault::Kind::launch_failed, buffers.error());
   std::unique_ptr<HostContenderSession> session(new HostContenderSession(std::move(*buffers)));

@@ -73,6 +73,17 @@ struct Programs {
 
 BOOST_FIXTURE_TEST_SUITE(python, Programs, *boost::unit_test::precondition(pytorch_is_here))
 
+BOOST_AUTO_TEST_CASE(pytorch_can_be_loaded_before_a_workload_is_prepared) {
+  const Workload w = shape(Dtype::f32);
+  const ContenderFile torch = file("torch");
+  const auto loaded = [&] { return ContenderLibrary::load(torch.library, softmax(), target_named("cpu")); };
+  const auto library = loaded();
+  BOOST_REQUIRE_MESSAGE(library, words(library));
+  BOOST_TEST(!contains(library->version(), "PyTorch"), library->version());
+  library->warm_up({softmax(), w, {}, 2, nullptr, "torch", settings});
+  BOOST_TEST(contains(loaded()->version(), "PyTorch"), loaded()->version());
+}
+
 BOOST_AUTO_TEST_CASE(pytorch_computes_a_task_in_every_type) {
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f64}) BOOST_TEST(run(file("torch"), dtype) == "");
 }

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "evaluators/contenders/catalogue.hpp"
+#include "evaluators/contenders/library.hpp"
 #include "evaluators/devices/cuda/code/launch_rules.hpp"
 #include "evaluators/devices/cuda/run/driver.hpp"
 #include "evaluators/devices/cuda/run/kernel_trace.hpp"
@@ -97,6 +99,9 @@ tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open(Gpu& gpu, co
 tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open_contender(
     Gpu& gpu, const ContenderFile& file, const ContenderSettings& settings, const Task& task,
     const Workload& workload) {
+  // Others have the card while an interpreter starts.
+  if (const auto library = ContenderLibrary::load(file.library, task, target_named("cuda")))
+    library->warm_up({task, workload, {}, 0, nullptr, file.program, settings});
   const Turns::Turn turn = gpu.turn();
   auto session = make(gpu, contender_plan(task, workload));
   if (!session) return session;
