@@ -100,9 +100,10 @@ int main() {
   BOOST_REQUIRE_MESSAGE(built.exit == 0, built.err);
   const auto asked = run_command({program});
   const std::string decode = "(S_q <= 16, inside) ", wide = "S_q > 16 and causal <= 0 and B * H ";
-  BOOST_TEST(asked.out == "2 " + decode + "1 (" + wide + "<= 1 * D, inside) 1 (" + wide + "<= 1 * D, inside) 2 (" +
-                              wide + "> 1 * D, inside) 2 (S_q > 16 and causal > 0, outside) 1 " + decode +
-                              "1! (" + wide + "<= 1 * D, inside) ",
+  BOOST_TEST(asked.out == "2 " + decode + "1 (" + wide + "<= 1 * D, inside) 1 (" + wide +
+                              "<= 1 * D, inside) 2 (" + wide +
+                              "> 1 * D, inside) 2 (S_q > 16 and causal > 0, outside) 1 " + decode + "1! (" +
+                              wide + "<= 1 * D, inside) ",
              asked.out);
 }
 
