@@ -128,8 +128,8 @@ Expected<Evaluation> SimulatedEvaluator::evaluate(int device, const EvaluateRequ
   const bool shared = simulation_.load > 1.0;
   const double pace = (hot < 0 || hot >= simulation_.hot ? 1.0 : simulation_.pace) *
                       (shared ? std::pow(simulation_.load, -uniform(stream)) : 1.0);
-  evaluation.fitness =
-      pace * true_fitness(variant) * (1.0 + simulation_.noise * (2.0 * uniform(stream) - 1.0));
+  evaluation.fitness = pace * (simulation_.seems ? simulation_.seems(variant) : true_fitness(variant)) *
+                       (1.0 + simulation_.noise * (2.0 * uniform(stream) - 1.0));
   if (const double error = simulation_.error_of ? simulation_.error_of(variant) : 0.0;
       request.exactness && error > 0.0)
     evaluation.exactness = {{"ordinary", {1.0, 1.0}, 1.0}, {"peaked", {error, 2.0 * error}, error}};

@@ -18,12 +18,13 @@
 namespace cultivar::testing {
 
 struct Simulation {
-  double noise = 0.01;      // relative, of fitness
-  double gate_noise = 0.0;  // in addition, of the runs of duels
-  double pace = 1.0;        // factor of evaluations, not of duels: lower for a hot card
-  int cool = 0;             // number of evaluations before it is hot
-  int hot = 1 << 30;        // number of evaluations while it is hot
-  double load = 1.0;        // the host is shared: each evaluation is slower by a factor of up to this
+  double noise = 0.01;                          // relative, of fitness
+  double gate_noise = 0.0;                      // in addition, of the runs of duels
+  double pace = 1.0;                            // factor of evaluations, not of duels: lower for a hot card
+  std::function<double(const Variant&)> seems;  // fitness in evaluations, not in duels, if set
+  int cool = 0;                                 // number of evaluations before it is hot
+  int hot = 1 << 30;                            // number of evaluations while it is hot
+  double load = 1.0;  // the host is shared: each evaluation is slower by a factor of up to this
   double compile_s = 0.0, evaluate_s = 0.0, gate_s = 0.0;  // real sleep times
   double confirm_s = 0.0;                                  // in addition to evaluate_s
   int samples = 3;                                         // raw samples per workload
