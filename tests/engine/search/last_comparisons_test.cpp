@@ -7,12 +7,13 @@
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "engine/search/search.hpp"
 #include "engine/store/summary.hpp"
-#include "evaluators/variant/tunables.hpp"
 #include "support/contains.hpp"
 #include "support/simulated_run.hpp"
 
@@ -24,9 +25,13 @@ namespace {
 // All kernels but the seeds seem better than the best, duels decide nothing, and the first one lasts until
 // nearly all are evaluated, on however slow a machine.
 struct Crowded : SimulatedRun {
+  std::mutex mutex;
+  std::map<std::string, std::size_t> order;  // of first evaluations, by variant
+
   Crowded() {
-    simulation.seems = [](const Variant& variant) {
-      return variant.configuration == default_configuration(variant.manifest.tunables) ? 100.0 : 200.0;
+    simulation.seems = [this](const Variant& variant) {
+      const std::lock_guard lock(mutex);
+      return 100.0 + 10.0 * static_cast<double>(order.emplace(variant.id, order.size()).first->second);
     };
     simulation.host_fault = [this](const Variant&, Stage stage) {
       const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
