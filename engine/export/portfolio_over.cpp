@@ -44,7 +44,6 @@ class PortfolioOver {
           const std::lock_guard lock(telling_);
           tell(step);
         }),
-        stop_(stop),
         facts_(std::move(facts)),
         workloads_(task_.workloads(config.workloads)->workloads),
         confirmations_(record, config, evaluator, tell_, stop),
@@ -431,7 +430,6 @@ class PortfolioOver {
   const OverSettings& settings_;
   std::mutex telling_;
   const std::function<void(const std::string&)> tell_;  // thread-safe
-  const std::atomic<bool>& stop_;
   const Facts facts_;
   const std::vector<Workload> workloads_;
   const MemoryAllowed allowed_ = memory_allowed();

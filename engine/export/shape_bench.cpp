@@ -94,13 +94,13 @@ void ShapeBench::take(const Evaluation& found, const std::vector<Side>& sides, S
   const WorkloadResult& result = found.workloads.front();
   const double first = 1e-6 * result.median_us;
   times.kernels[sides.front().first] = first;
-  for (const auto& [name, ratio] : result.ratios) {
-    const auto side =
-        std::ranges::find_if(sides, [&](const Side& each) { return fmt::format("#{}", each.first) == name; });
+  for (const auto& ratio : result.ratios) {
+    const auto side = std::ranges::find_if(
+        sides, [&](const Side& each) { return fmt::format("#{}", each.first) == ratio.first; });
     if (side != sides.end())
-      times.kernels[side->first] = first * ratio;
+      times.kernels[side->first] = first * ratio.second;
     else
-      times.contenders[name] = first * ratio;
+      times.contenders[ratio.first] = first * ratio.second;
   }
   double fastest = first;
   for (const auto& [id, seconds] : times.kernels) fastest = std::min(fastest, seconds);
