@@ -80,6 +80,18 @@ Expected<std::vector<std::pair<std::string, std::string>>> texts_for(const Conte
   return texts;
 }
 
+// Refers to the strings.
+std::vector<cultivar_contender_text> in_c(const std::vector<std::pair<std::string, std::string>>& named) {
+  std::vector<cultivar_contender_text> texts;
+  for (const auto& [name, text] : named) texts.push_back({name.c_str(), text.c_str()});
+  return texts;
+}
+
+// As messages call it.
+std::string called(const ContenderLibrary& library, const ContenderSite& site) {
+  return site.program.empty() ? library.name() : fs::path(site.program).stem().string();
+}
+
 }  // namespace
 
 Plan contender_plan(const Task& task, const Workload& workload) {
@@ -162,15 +174,13 @@ void ContenderLibrary::warm_up(const ContenderSite& site) const {
   if (warm_up_ == nullptr) return;
   const auto named = texts_for(site);
   if (!named) return;
-  std::vector<cultivar_contender_text> texts;
-  for (const auto& [name, text] : *named) texts.push_back({name.c_str(), text.c_str()});
+  const std::vector<cultivar_contender_text> texts = in_c(*named);
   cultivar_contender_workload asked{};
   asked.name = site.workload.name.c_str();
   asked.dtype = name_of(site.workload.dtype).data();
   asked.text_count = static_cast<std::uint32_t>(texts.size());
   asked.texts = texts.data();
-  Watchdog watchdog("the contender " +
-                    (site.program.empty() ? name_ : fs::path(site.program).stem().string()));
+  Watchdog watchdog("the contender " + called(*this, site));
   watchdog.watch("cultivar_contender_warm_up (limit: evaluation.prepare_deadline)", site.settings.prepare_s);
   (void)guarded("warm up", [&] {
     warm_up_(&asked);
@@ -198,8 +208,7 @@ Expected<std::unique_ptr<PreparedContender>> PreparedContender::prepare(const Co
   for (const auto& [name, value] : workload.values) values.push_back({name.c_str(), value});
   const auto named_texts = texts_for(site);
   if (!named_texts) return tl::make_unexpected(named_texts.error());
-  std::vector<cultivar_contender_text> texts;
-  for (const auto& [name, text] : *named_texts) texts.push_back({name.c_str(), text.c_str()});
+  const std::vector<cultivar_contender_text> texts = in_c(*named_texts);
   const cultivar_contender_workload asked = {workload.name.c_str(),
                                              name_of(workload.dtype).data(),
                                              values.data(),
@@ -210,8 +219,7 @@ Expected<std::unique_ptr<PreparedContender>> PreparedContender::prepare(const Co
                                              static_cast<std::uint32_t>(texts.size()),
                                              texts.data(),
                                              site.stream};
-  const std::string who = site.program.empty() ? library.name() : fs::path(site.program).stem().string();
-  std::unique_ptr<PreparedContender> prepared(new PreparedContender(library, who));
+  std::unique_ptr<PreparedContender> prepared(new PreparedContender(library, called(library, site)));
   prepared->watchdog_.watch("cultivar_contender_prepare (limit: evaluation.prepare_deadline)",
                             site.settings.prepare_s);
   const auto answer = guarded("prepare", [&] { return library.prepare_(&asked, &prepared->handle_); });

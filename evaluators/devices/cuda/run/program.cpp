@@ -213,21 +213,20 @@ constexpr double kSettleSeconds = 20.0;  // for work that prepare left on the de
 
 }  // namespace
 
-tl::expected<std::unique_ptr<Contender>, Fault> Contender::open(Gpu& gpu, const ContenderFile& file,
+tl::expected<std::unique_ptr<Contender>, Fault> Contender::open(Gpu& gpu, const ContenderLibrary& library,
+                                                                const std::string& program,
                                                                 const ContenderSettings& settings,
                                                                 const Task& task, const Workload& workload,
                                                                 std::span<const Address> tensors) {
-  const auto library = ContenderLibrary::load(file.library, task, target_named("cuda"));
-  if (!library) return tl::make_unexpected(Fault{Fault::Kind::load_failed, library.error().message});
   std::unique_ptr<Contender> contender(new Contender(gpu));
   contender->place(tensors);
   auto prepared = PreparedContender::prepare(
-      *library, {task, workload, contender->tensors_, 0, gpu.stream(), file.program, settings});
+      library, {task, workload, contender->tensors_, 0, gpu.stream(), program, settings});
   // prepare may have used its own streams. A fault there belongs to this contender, not to the next one that
   // runs.
   if (const Result left = gpu.driver().CtxSynchronize(); left != result::success)
-    return tl::make_unexpected(gpu.fault_of(left, library->name() + ": prepare"));
-  if (auto unfinished = gpu.wait(deadline_in(kSettleSeconds), library->name() + ": prepare"))
+    return tl::make_unexpected(gpu.fault_of(left, library.name() + ": prepare"));
+  if (auto unfinished = gpu.wait(deadline_in(kSettleSeconds), library.name() + ": prepare"))
     return tl::make_unexpected(std::move(*unfinished));
   if (!prepared)
     return tl::make_unexpected(

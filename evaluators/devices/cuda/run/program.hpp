@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "evaluators/contenders/library.hpp"
@@ -65,8 +66,9 @@ class Program : public Launchable {
 // A contender's library as a Launchable: its calls, with the addresses and the stream of this device.
 class Contender : public Launchable {
  public:
-  // Loads the library and calls its prepare, with the tensors at these addresses.
-  static tl::expected<std::unique_ptr<Contender>, Fault> open(Gpu&, const ContenderFile&,
+  // Calls the library's prepare, with the tensors at these addresses.
+  static tl::expected<std::unique_ptr<Contender>, Fault> open(Gpu&, const ContenderLibrary&,
+                                                              const std::string& program,
                                                               const ContenderSettings&, const Task&,
                                                               const Workload&,
                                                               std::span<const Address> tensors);

@@ -100,14 +100,16 @@ tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open_contender(
     Gpu& gpu, const ContenderFile& file, const ContenderSettings& settings, const Task& task,
     const Workload& workload) {
   // Others have the card while an interpreter starts.
-  if (const auto library = ContenderLibrary::load(file.library, task, target_named("cuda")))
-    library->warm_up({task, workload, {}, 0, nullptr, file.program, settings});
+  const auto library = ContenderLibrary::load(file.library, task, target_named("cuda"));
+  if (!library) return tl::make_unexpected(Fault{Fault::Kind::load_failed, library.error().message});
+  library->warm_up({task, workload, {}, 0, nullptr, file.program, settings});
   const Turns::Turn turn = gpu.turn();
   auto session = make(gpu, contender_plan(task, workload));
   if (!session) return session;
   (*session)->foreign_ = true;
   (*session)->choose_places(0);
-  auto contender = Contender::open(gpu, file, settings, task, workload, (*session)->addresses_);
+  auto contender =
+      Contender::open(gpu, *library, file.program, settings, task, workload, (*session)->addresses_);
   if (!contender) return tl::make_unexpected(contender.error());
   (*session)->program_ = std::move(*contender);
   return session;
