@@ -163,15 +163,18 @@ class Growth {
 
 }  // namespace
 
-double DispatchFeature::value(const Bindings& values) const {
+double DispatchFeature::product(const Bindings& values) const {
   double all = 1.0;
   for (const std::string& factor : factors) all *= values.at(factor);
-  return divisor.empty() ? all : all / values.at(divisor);
+  return all;
+}
+
+double DispatchFeature::value(const Bindings& values) const {
+  return divisor.empty() ? product(values) : product(values) / values.at(divisor);
 }
 
 bool DispatchTest::holds(const Bindings& values) const {
-  const double product = DispatchFeature{feature.factors}.value(values);
-  return product <= (feature.divisor.empty() ? most : most * values.at(feature.divisor));
+  return feature.product(values) <= (feature.divisor.empty() ? most : most * values.at(feature.divisor));
 }
 
 std::string DispatchTest::words(bool does_hold) const {

@@ -17,6 +17,7 @@ struct DispatchFeature {
   std::vector<std::string> factors = {};
   std::string divisor = {};
 
+  double product(const Bindings&) const;  // of the factors alone
   double value(const Bindings&) const;
   std::size_t names() const { return factors.size() + (divisor.empty() ? 0 : 1); }
   friend bool operator==(const DispatchFeature&, const DispatchFeature&) = default;

@@ -122,15 +122,14 @@ class PortfolioOver {
   bool serves(const DispatchMember& member, const Workload& shape) const {
     return claims(member.variant, task_, shape) && is_legal(member.variant, task_, shape, facts_);
   }
-  bool fits(const Workload& shape, const MemoryNeed& held) const {
-    const MemoryNeed need = memory_need(task_, shape, config_.target);
+  bool fits(const MemoryNeed& need, const MemoryNeed& held) const {
     return held.tensors + need.tensors <= settings_.most_bytes &&
            held.worker + need.worker <= kShareOfMemory * allowed_.memory.bytes;
   }
   // Within the limits, as far as that can be known before a run: by the greatest rate of the record.
   bool is_usable(const Workload& shape) const {
-    if (!fits(shape, {})) return false;
     const MemoryNeed need = memory_need(task_, shape, config_.target);
+    if (!fits(need, {})) return false;
     if (allowed_.file_bytes && need.largest_shared > static_cast<double>(*allowed_.file_bytes)) return false;
     if (task_.cost.report != Cost::Report::time && rate_ > 0.0 &&
         rate_of(task_, shape, config_.target, 1.0) / rate_ > settings_.most_seconds)
@@ -277,7 +276,7 @@ class PortfolioOver {
         m.all_taken = !m.waiting;
       }
       if (m.all_taken && !m.waiting) break;
-      if (m.waiting && (m.in_flight == 0 || fits(*m.waiting, m.held)))
+      if (m.waiting && (m.in_flight == 0 || fits(memory_need(task_, *m.waiting, config_.target), m.held)))
         return std::exchange(m.waiting, std::nullopt);
       m.changed.wait_for(lock, std::chrono::seconds(1));
     }
