@@ -84,6 +84,12 @@ const cultivar_contender_description* cultivar_contender_describe(void);
  * told by prepare. */
 void cultivar_contender_warm_up(const cultivar_contender_workload* workload);
 
+/* Optional. Called before each prepare with a function (before the next one perhaps with null) that prepare may
+ * call where programs share a device: others(state, 1) lets other programs use the device, and others(state, 0)
+ * takes it back, which may wait for them. For long work of the host, such as compiling, during which
+ * prepare must not use the device. Only the thread of prepare may call it, and only until prepare returns. */
+void cultivar_contender_share(void (*others)(void* state, int32_t may), void* state);
+
 /* Prepares launches of one workload: plans, handles, workspaces, choice of algorithm. This is not timed, may
  * take as long as the configuration allows (evaluation.prepare_deadline, 10 minutes if omitted), and may
  * write to the tensors at their current addresses and run the computation on them. On success sets *handle

@@ -132,6 +132,7 @@ Expected<ContenderLibrary> ContenderLibrary::load(const fs::path& path, const Ta
       reinterpret_cast<decltype(library.results_)>(::dlsym(handle, "cultivar_contender_results"));
   library.warm_up_ =
       reinterpret_cast<decltype(library.warm_up_)>(::dlsym(handle, "cultivar_contender_warm_up"));
+  library.share_ = reinterpret_cast<decltype(library.share_)>(::dlsym(handle, "cultivar_contender_share"));
   if (!missing.empty())
     return bad(path,
                fmt::format("the library is not a contender: it does not export {} (see cultivar_contender.h)",
@@ -222,7 +223,23 @@ Expected<std::unique_ptr<PreparedContender>> PreparedContender::prepare(const Co
   std::unique_ptr<PreparedContender> prepared(new PreparedContender(library, called(library, site)));
   prepared->watchdog_.watch("cultivar_contender_prepare (limit: evaluation.prepare_deadline)",
                             site.settings.prepare_s);
-  const auto answer = guarded("prepare", [&] { return library.prepare_(&asked, &prepared->handle_); });
+  const bool shares = library.share_ != nullptr && site.share;
+  const auto answer = guarded("prepare", [&] {
+    if (shares)
+      library.share_(
+          [](void* share, std::int32_t may) {
+            (*static_cast<const std::function<void(bool)>*>(share))(may != 0);
+          },
+          const_cast<std::function<void(bool)>*>(&site.share));
+    return library.prepare_(&asked, &prepared->handle_);
+  });
+  if (shares) {
+    site.share(false);  // also after a prepare that left it to others
+    (void)guarded("share", [&] {
+      library.share_(nullptr, nullptr);
+      return 0;
+    });
+  }
   prepared->watchdog_.done();
   prepared->abandoned_ = !answer || *answer != CULTIVAR_CONTENDER_OK;
   if (!answer) return tl::make_unexpected(answer.error());

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -83,6 +84,7 @@ class ContenderLibrary {  // stays loaded until the process ends; copies share o
   decltype(&cultivar_contender_release) release_ = nullptr;
   decltype(&cultivar_contender_results) results_ = nullptr;  // null if the library has none
   decltype(&cultivar_contender_warm_up) warm_up_ = nullptr;  // the same
+  decltype(&cultivar_contender_share) share_ = nullptr;      // the same
   decltype(&cultivar_contender_last_error) last_error_ = nullptr;
 };
 
@@ -95,6 +97,8 @@ struct ContenderSite {
   void* stream = nullptr;          // cuda: the stream of the launches
   std::string program = {};        // see ContenderFile
   ContenderSettings settings = {};
+  // Where programs share the device: lets others use it (true) or takes it back, from the thread of prepare.
+  std::function<void(bool others)> share = {};
 };
 
 class PreparedContender {

@@ -64,6 +64,12 @@ struct Python {
   Object* function(const char* name) const { return DictGetItemString(host, name); }
 };
 
+struct Sharing {
+  void (*others)(void* state, std::int32_t may) = nullptr;
+  void* state = nullptr;
+};
+Sharing sharing;  // during prepare
+
 const Python* started = nullptr;  // one in a process, never ended: PyTorch does not support a second start
 
 // How the interpreter finds its packages, virtual environments included: as the program of this path would.
@@ -244,9 +250,9 @@ class Hosted {
     const Reference capsules = views(data.data());
     prepared_ =
         taken(python_, python_.CallFunction(
-                           python_.function("prepare"), "OOOOOK", facts.get(), values.get(), tensors.get(),
-                           texts.get(), capsules.get(),
-                           static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(w.stream))))
+                           python_.function("prepare"), "OOOOOKKK", facts.get(), values.get(), tensors.get(),
+                           texts.get(), capsules.get(), number_of(w.stream),
+                           number_of(reinterpret_cast<void*>(sharing.others)), number_of(sharing.state)))
             .release();
     note_version(python_);
   }
@@ -279,6 +285,10 @@ class Hosted {
     const Lock lock(python_);
     const Reference capsules = views(data);
     (void)taken(python_, python_.CallFunction(python_.function(what), "OO", prepared_, capsules.get()));
+  }
+
+  static unsigned long long number_of(const void* address) {
+    return static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(address));
   }
 
   Reference list() const { return {python_, python_.ListNew(0)}; }
@@ -329,6 +339,10 @@ extern "C" void cultivar_contender_warm_up(const cultivar_contender_workload* wo
     (void)taken(python, python.CallFunction(python.function("warm_up"), "O", texts.get()));
     Hosted::note_version(python);
   });
+}
+
+extern "C" void cultivar_contender_share(void (*others)(void* state, std::int32_t may), void* state) {
+  sharing = {others, state};
 }
 
 extern "C" std::int32_t cultivar_contender_results(void* handle, void* const* data) {

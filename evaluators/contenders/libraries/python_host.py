@@ -4,6 +4,8 @@ Called by python.cpp in a device worker. Every function that it calls returns (c
 OK comes with a text for people.
 """
 
+import contextlib
+import ctypes
 import functools
 import importlib.util
 import inspect
@@ -72,6 +74,7 @@ def start(texts):
     if texts["cache"]:  # compiled kernels are kept for the next worker
         for variable, folder in (("TORCHINDUCTOR_CACHE_DIR", "inductor"), ("TRITON_CACHE_DIR", "triton")):
             os.environ.setdefault(variable, os.path.join(texts["cache"], "pytorch", folder))
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "4")  # several workers compile at a time
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads must be asleep after a launch
     try:
         import torch as imported
@@ -192,8 +195,83 @@ def compiled(workload, inputs, texts):
     for limit in ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit", "accumulated_cache_size_limit"):
         if hasattr(config, limit):
             setattr(config, limit, 1 << 20)
-    made = torch.compile(compute, mode="max-autotune-no-cudagraphs", dynamic=False)
+    made = torch.compile(compute, dynamic=False, **compiler())
     return lambda tensors: made(*[tensors[name] for name in inputs], **keywords)
+
+
+MODE = "max-autotune-no-cudagraphs"
+
+
+def compiler():
+    """How torch.compile compiles, as its arguments."""
+    beside = beside_others() if card.is_shared() else None
+    return {"mode": MODE} if beside is None else {"backend": beside}
+
+
+@functools.cache
+def beside_others():
+    """Inductor in that mode; others have the GPU while the host compiles, but not while it times its choices. None: this
+    version of PyTorch has other names for what that takes."""
+    try:
+        inductor = torch._TorchCompileInductorWrapper(MODE, None, False)
+        benchmarking = importlib.import_module("torch._inductor.runtime.benchmarking").benchmarker
+        selection = importlib.import_module("torch._inductor.select_algorithm").AlgorithmSelectorCache
+        uses = [(benchmarking, benchmarking.benchmark_gpu), (selection, selection.autotune)]
+    except (ImportError, AttributeError):
+        return None
+    for owner, function in uses:
+        setattr(owner, function.__name__, with_the_card(function))
+
+    def compile_beside_others(graph, inputs):
+        with card.given(True):
+            return inductor(graph, inputs)
+
+    return compile_beside_others
+
+
+class Card:
+    """The turn at a GPU that other programs share, which this process has at the beginning of a preparation."""
+
+    def __init__(self):
+        self.others, self.are_others = None, False
+
+    def is_shared(self):
+        return self.others is not None
+
+    def during(self, function, state):
+        self.others, self.are_others = None, False
+        if function:
+            call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32)(function)
+            self.others = functools.partial(call, state)
+
+    @contextlib.contextmanager
+    def given(self, others):
+        before = self.are_others
+        self.give(others)
+        try:
+            yield
+        finally:
+            self.give(before)
+
+    def give(self, others):
+        if self.others is None or others == self.are_others:
+            return
+        if others and torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        self.are_others = others
+        self.others(int(others))
+
+
+card = Card()
+
+
+def with_the_card(function):
+    @functools.wraps(function)
+    def call(*arguments, **named):
+        with card.given(False):
+            return function(*arguments, **named)
+
+    return call
 
 
 BUILT_IN = {"torch": eager, "torch_compile": compiled}
@@ -326,10 +404,14 @@ def warm_up(texts):
 
 
 @answered
-def prepare(facts, values, tensors, texts, capsules, stream):
+def prepare(facts, values, tensors, texts, capsules, stream, others, state):
     start(texts)
     own_files.add(os.path.abspath(texts["program"]))
-    return Prepared(facts, values, tensors, texts, capsules, stream)
+    card.during(others, state)
+    try:
+        return Prepared(facts, values, tensors, texts, capsules, stream)
+    finally:
+        card.during(0, 0)
 
 
 @answered

@@ -84,6 +84,35 @@ BOOST_AUTO_TEST_CASE(pytorch_can_be_loaded_before_a_workload_is_prepared) {
   BOOST_TEST(contains(loaded()->version(), "PyTorch"), loaded()->version());
 }
 
+// By torch.compile: as long as its programs are compiled, and only if there are others.
+BOOST_AUTO_TEST_CASE(others_have_the_device_while_a_program_is_compiled) {
+  const Workload w = shape(Dtype::f32);
+  const ContenderFile file_of_it = file("torch_compile");
+  const auto library = ContenderLibrary::load(file_of_it.library, softmax(), target_named("cpu"));
+  BOOST_REQUIRE_MESSAGE(library, words(library));
+  alignas(64) float x[12] = {}, y[12] = {};
+  void* tensors[] = {x, y};
+  for (const bool shared : {true, false, true}) {
+    std::vector<bool> calls;
+    ContenderSite site{softmax(), w, tensors, 2, nullptr, file_of_it.program, settings};
+    if (shared) site.share = [&](bool others) { calls.push_back(others); };
+    auto prepared = PreparedContender::prepare(*library, site);
+    BOOST_REQUIRE_MESSAGE(prepared, words(prepared));
+    BOOST_TEST_REQUIRE((*prepared)->launch(tensors, nullptr, 60.0).has_value());
+    BOOST_TEST_REQUIRE((*prepared)->results(tensors).has_value());
+    BOOST_TEST(y[5] == 0.25f);
+    if (!shared) {
+      BOOST_TEST(calls.empty());
+      continue;
+    }
+    static int compiled = 0;
+    // The second program is the first one again; the last call is Cultivar's own.
+    const std::vector<bool> wanted =
+        compiled++ == 0 ? std::vector<bool>{true, false, false} : std::vector<bool>{false};
+    BOOST_TEST(calls == wanted, boost::test_tools::per_element());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(pytorch_computes_a_task_in_every_type) {
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f64}) BOOST_TEST(run(file("torch"), dtype) == "");
 }

@@ -217,11 +217,12 @@ tl::expected<std::unique_ptr<Contender>, Fault> Contender::open(Gpu& gpu, const 
                                                                 const std::string& program,
                                                                 const ContenderSettings& settings,
                                                                 const Task& task, const Workload& workload,
-                                                                std::span<const Address> tensors) {
+                                                                std::span<const Address> tensors,
+                                                                std::function<void(bool others)> share) {
   std::unique_ptr<Contender> contender(new Contender(gpu));
   contender->place(tensors);
   auto prepared = PreparedContender::prepare(
-      library, {task, workload, contender->tensors_, 0, gpu.stream(), program, settings});
+      library, {task, workload, contender->tensors_, 0, gpu.stream(), program, settings, std::move(share)});
   // prepare may have used its own streams. A fault there belongs to this contender, not to the next one that
   // runs.
   if (const Result left = gpu.driver().CtxSynchronize(); left != result::success)

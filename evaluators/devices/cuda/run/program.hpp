@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -66,12 +67,10 @@ class Program : public Launchable {
 // A contender's library as a Launchable: its calls, with the addresses and the stream of this device.
 class Contender : public Launchable {
  public:
-  // Calls the library's prepare, with the tensors at these addresses.
-  static tl::expected<std::unique_ptr<Contender>, Fault> open(Gpu&, const ContenderLibrary&,
-                                                              const std::string& program,
-                                                              const ContenderSettings&, const Task&,
-                                                              const Workload&,
-                                                              std::span<const Address> tensors);
+  // Calls the library's prepare, with the tensors at these addresses. `share`: see ContenderSite.
+  static tl::expected<std::unique_ptr<Contender>, Fault> open(
+      Gpu&, const ContenderLibrary&, const std::string& program, const ContenderSettings&, const Task&,
+      const Workload&, std::span<const Address> tensors, std::function<void(bool others)> share);
   ~Contender() override;
 
   std::optional<Fault> place(std::span<const Address> tensors) override;

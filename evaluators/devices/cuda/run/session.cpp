@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 
 #include "evaluators/contenders/catalogue.hpp"
 #include "evaluators/contenders/library.hpp"
@@ -103,13 +104,26 @@ tl::expected<std::unique_ptr<CudaSession>, Fault> CudaSession::open_contender(
   const auto library = ContenderLibrary::load(file.library, task, target_named("cuda"));
   if (!library) return tl::make_unexpected(Fault{Fault::Kind::load_failed, library.error().message});
   library->warm_up({task, workload, {}, 0, nullptr, file.program, settings});
-  const Turns::Turn turn = gpu.turn();
+  std::optional<Turns::Turn> turn(gpu.turn());
+  std::exception_ptr lost;
+  const auto share = [&](bool others) noexcept {
+    if (others) {
+      turn.reset();
+    } else if (!turn && !lost) {
+      try {
+        turn.emplace(gpu.turn());
+      } catch (...) {
+        lost = std::current_exception();
+      }
+    }
+  };
   auto session = make(gpu, contender_plan(task, workload));
   if (!session) return session;
   (*session)->foreign_ = true;
   (*session)->choose_places(0);
   auto contender =
-      Contender::open(gpu, *library, file.program, settings, task, workload, (*session)->addresses_);
+      Contender::open(gpu, *library, file.program, settings, task, workload, (*session)->addresses_, share);
+  if (lost) std::rethrow_exception(lost);
   if (!contender) return tl::make_unexpected(contender.error());
   (*session)->program_ = std::move(*contender);
   return session;
