@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "evaluators/system/json_fields.hpp"
+#include "operators/tune/forest.hpp"
 
 namespace cultivar {
 namespace {
@@ -18,6 +19,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Of the logarithms of regrets: what is less is no difference.
 constexpr double kNothing = 1e-9;
+
+constexpr int kTrees = 200;
+constexpr double kLeastValue = 1e-9;  // of a feature, whose logarithm the forest looks at
 
 // The roundest whole number between two, about in their geometric middle; a half where there is none.
 double between(double low, double high) {
@@ -35,11 +39,15 @@ double between(double low, double high) {
 class Growth {
  public:
   Growth(const std::vector<TimedShape>& shapes, std::size_t kernels,
-         const std::vector<DispatchFeature>& features, double price, std::size_t least)
-      : shapes_(shapes), kernels_(kernels), features_(features), price_(price), least_(least) {
+         const std::vector<DispatchFeature>& features, double price, std::size_t least,
+         const std::vector<Bindings>& further)
+      : measured_(shapes.size()), kernels_(kernels), features_(features), price_(price), least_(least) {
+    for (const TimedShape& shape : shapes) shapes_.push_back(&shape.values);
+    if (!shapes.empty())
+      for (const Bindings& shape : further) shapes_.push_back(&shape);
     for (const DispatchFeature& feature : features) {
       auto& values = values_.emplace_back();
-      for (const TimedShape& shape : shapes) values.push_back(feature.value(shape.values));
+      for (const Bindings* shape : shapes_) values.push_back(feature.value(*shape));
     }
     // A kernel that does not serve a shape costs there what the first one does that serves it, in the order
     // in which they are good on all: that is where the call goes.
@@ -57,6 +65,7 @@ class Growth {
       auto& own = costs_.emplace_back();
       for (std::size_t k = 0; k < kernels; ++k) own.push_back(cost(shape, k, instead));
     }
+    if (shapes_.size() > measured_) predict();
   }
 
   DispatchTable table() {
@@ -77,6 +86,36 @@ class Growth {
     double cost = 0.0;  // with the price of its leaves
     std::size_t leaves = 1;
   };
+
+  // The costs of the shapes that were not measured.
+  void predict() {
+    Eigen::MatrixXd x(static_cast<Eigen::Index>(shapes_.size()), static_cast<Eigen::Index>(features_.size()));
+    for (std::size_t f = 0; f < features_.size(); ++f)
+      for (std::size_t s = 0; s < shapes_.size(); ++s)
+        x(static_cast<Eigen::Index>(s), static_cast<Eigen::Index>(f)) =
+            std::log(std::max(values_[f][s], kLeastValue));
+    const auto measured = static_cast<Eigen::Index>(measured_);
+    costs_.resize(shapes_.size(), std::vector<double>(kernels_));
+    for (std::size_t k = 0; k < kernels_; ++k) {
+      Eigen::VectorXd y(measured), mean, variance;
+      for (std::size_t s = 0; s < measured_; ++s) y(static_cast<Eigen::Index>(s)) = costs_[s][k];
+      Random random(k);
+      Forest forest;
+      forest.fit(x.topRows(measured), y, kTrees, random);
+      forest.predict(x.bottomRows(x.rows() - measured), mean, variance);
+      for (std::size_t s = measured_; s < shapes_.size(); ++s)
+        costs_[s][k] = mean(static_cast<Eigen::Index>(s - measured_));
+    }
+    for (std::size_t s = measured_; s < shapes_.size(); ++s) {
+      const double best = std::ranges::min(costs_[s]);
+      for (double& each : costs_[s]) each -= best;
+    }
+  }
+
+  std::size_t measured_of(const std::vector<std::size_t>& some) const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(some, [&](std::size_t s) { return s < measured_; }));
+  }
 
   static double cost(const TimedShape& shape, std::size_t kernel, double otherwise) {
     const double best = shape.best();
@@ -101,15 +140,15 @@ class Growth {
     const std::vector<double> totals = totals_of(some);
     Node leaf;
     leaf.order = ordered(totals);
-    leaf.shapes = some.size();
+    leaf.shapes = measured_of(some);
     const double left = kernels_ == 0 ? 0.0 : totals[leaf.order.front()];
     leaf.cost = left + price_;
     if (depth == kMostTests || left <= std::max(price_, kNothing)) return leaf;
     const DispatchTest test = best_test(some);
     if (test.feature.factors.empty()) return leaf;
     std::vector<std::size_t> holds, fails;
-    for (const std::size_t s : some) (test.holds(shapes_[s].values) ? holds : fails).push_back(s);
-    Node split{test, {grown(holds, depth + 1), grown(fails, depth + 1)}, {}, some.size(), 0.0, 0};
+    for (const std::size_t s : some) (test.holds(*shapes_[s]) ? holds : fails).push_back(s);
+    Node split{test, {grown(holds, depth + 1), grown(fails, depth + 1)}, {}, leaf.shapes, 0.0, 0};
     for (const Node& child : split.children) split.cost += child.cost, split.leaves += child.leaves;
     return split.cost < leaf.cost - kNothing ? split : leaf;
   }
@@ -118,15 +157,18 @@ class Growth {
   DispatchTest best_test(const std::vector<std::size_t>& some) const {
     DispatchTest best;
     double least = kNever, gap = 0.0;
+    const std::size_t measured = measured_of(some);
+    const std::vector<double> totals = totals_of(some);
     for (std::size_t f = 0; f < features_.size(); ++f) {
       std::vector<std::size_t> by_value = some;
       std::ranges::sort(by_value, {}, [&](std::size_t s) { return values_[f][s]; });
-      const std::vector<double> totals = totals_of(some);
       std::vector<double> below(kernels_, 0.0);
+      std::size_t lower = 0;  // of the measured ones
       for (std::size_t i = 0; i + 1 < by_value.size(); ++i) {
         for (std::size_t k = 0; k < kernels_; ++k) below[k] += costs_[by_value[i]][k];
+        lower += by_value[i] < measured_ ? 1U : 0U;
         const double low = values_[f][by_value[i]], high = values_[f][by_value[i + 1]];
-        if (!(low < high) || i + 1 < least_ || by_value.size() - i - 1 < least_) continue;
+        if (!(low < high) || lower < least_ || measured - lower < least_) continue;
         double under = kNever, over = kNever;
         for (std::size_t k = 0; k < kernels_; ++k)
           under = std::min(under, below[k]), over = std::min(over, totals[k] - below[k]);
@@ -152,8 +194,8 @@ class Growth {
     add(node.children[1], table);
   }
 
-  const std::vector<TimedShape>& shapes_;
-  const std::size_t kernels_;
+  std::vector<const Bindings*> shapes_;  // the measured ones, then those without times
+  const std::size_t measured_, kernels_;
   const std::vector<DispatchFeature>& features_;
   const double price_;
   const std::size_t least_;
@@ -296,8 +338,9 @@ std::vector<DispatchFeature> dispatch_features(const Task& task) {
 }
 
 DispatchTable fit_table(const std::vector<TimedShape>& shapes, std::size_t kernels,
-                        const std::vector<DispatchFeature>& features, double price, std::size_t least) {
-  return Growth(shapes, kernels, features, price, least).table();
+                        const std::vector<DispatchFeature>& features, double price, std::size_t least,
+                        const std::vector<Bindings>& further) {
+  return Growth(shapes, kernels, features, price, least, further).table();
 }
 
 std::vector<std::size_t> useful_kernels(const std::vector<TimedShape>& shapes, std::size_t kernels,

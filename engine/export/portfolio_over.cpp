@@ -137,14 +137,29 @@ class PortfolioOver {
     return std::ranges::any_of(members_, [&](const DispatchMember& member) { return serves(member, shape); });
   }
 
+  DomainDraw drawing(std::uint64_t seed) const {
+    std::vector<Variant> variants;
+    for (const DispatchMember& member : members_) variants.push_back(member.variant);
+    return DomainDraw(
+        task_, ranges_, workloads_.front(), compared_numbers(variants),
+        [this](const Workload& shape) { return is_usable(shape); }, seed);
+  }
+  // Shapes of the domain that are not measured.
+  std::vector<Bindings> drawn_beside(const std::vector<TimedShape>& measured) const {
+    std::vector<Bindings> drawn;
+    DomainDraw draw = drawing(stream_of(settings_.seed, "beside", measured.size())());
+    while (drawn.size() < kFurtherShapes) {
+      auto shape = draw.next();
+      if (!shape) break;
+      drawn.push_back(std::move(shape->values));
+    }
+    return drawn;
+  }
+
   // Draws and measures shapes until `most` count, those of earlier calls included, or until `deadline_s`
   // seconds of this call are over.
   Expected<void> measure_drawn(std::uint64_t seed, std::size_t most, double deadline_s, bool proving) {
-    std::vector<Variant> variants;
-    for (const DispatchMember& member : members_) variants.push_back(member.variant);
-    DomainDraw draw(
-        task_, ranges_, workloads_.front(), compared_numbers(variants),
-        [this](const Workload& shape) { return is_usable(shape); }, seed);
+    DomainDraw draw = drawing(seed);
     const auto next = [&]() -> std::optional<Workload> {
       while (auto shape = draw.next())
         if (!log_.knows(shape->name)) return shape;
@@ -355,11 +370,14 @@ class PortfolioOver {
                        fmt::format("only {} shapes were measured, too few to learn from; allow more with "
                                    "--budget or --shapes; what was measured is kept",
                                    all.size()));
-      const double price = kLeafPrice * static_cast<double>(all.size());
+      const double price = kKernelPrice * static_cast<double>(all.size());
       for (const std::size_t kernel : useful_kernels(all, open.size(), settings_.kernels, price))
         choice.kernels.push_back(open[kernel]);
       const std::vector<TimedShape> shapes = learnt_from(choice.kernels);
-      choice.table = fit_table(shapes, choice.kernels.size(), dispatch_features(task_), price, kLeastInLeaf);
+      const std::vector<Bindings> further = drawn_beside(shapes);
+      choice.table =
+          fit_table(shapes, choice.kernels.size(), dispatch_features(task_),
+                    kLeafPrice * static_cast<double>(shapes.size() + further.size()), kLeastInLeaf, further);
       choice.learnt = shapes.size();
       const std::size_t refused = portfolio_.refused.size();
       for (const IndividualId id : choice.kernels) {

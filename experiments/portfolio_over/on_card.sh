@@ -7,7 +7,7 @@
 #                                                on, also on another machine of the same kind that has OUT. `cpu`: the rehearsal, small
 # OUT gets run/ (the search and what was measured), portfolio.json (the table and its figures on drawn and on listed shapes), portfolio.txt,
 # bundle/, card.txt and log.txt. On cuda the search is that of run.tar.xz, whose kernels were judged on a card; FRESH=yes: a new one (then
-# SHAPES=100). SHAPES and PROOF: how many shapes are drawn to learn from and to prove (300, 200; cpu: 8, 8). MOST_GIB: the greatest tensors of
+# SHAPES=100). SHAPES and PROOF: how many shapes are drawn to learn from and to prove (520, 200; cpu: 8, 8). MOST_GIB: the greatest tensors of
 # a shape, all together (4; they also lie in the memory of the host). RESERVE: seconds that are left for confirmations (220). SET: the
 # workloads of a new search (everywhere: 42).
 # The exit code is 0 if the table is proved on all of them, 4 if time was over before, else that of the command that failed.
@@ -42,7 +42,7 @@ else
 fi
 case $target in
   cuda)
-    config=attention.yaml shapes=${SHAPES:-300} proof=${PROOF:-200} with=(--with 3 --with 9 --without 2 --without 5)  # few_queries and packed, of run.tar.xz, beside the best, #4
+    config=attention.yaml shapes=${SHAPES:-520} proof=${PROOF:-200} with=(--with 3 --with 9 --without 2 --without 5)  # few_queries and packed, of run.tar.xz, beside the best, #4
     [ "${FRESH:-no}" = no ] || with=(--with 2 --with 3 --with 4 --with 5)
     domain="B: 1-256, H: 8-64 step x2, H_kv: 1-64 step x2, S_q: 1-32768, S_kv: 1-131072, D: 64-256 step x2, causal: 0-1"
     nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv,noheader >"$out/card.txt" ;;

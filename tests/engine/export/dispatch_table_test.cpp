@@ -10,6 +10,7 @@
 
 #include "engine/export/domain_dispatch.hpp"
 #include "engine/export/portfolio.hpp"
+#include "evaluators/system/random.hpp"
 #include "support/contains.hpp"
 
 using namespace cultivar;
@@ -60,6 +61,38 @@ BOOST_AUTO_TEST_CASE(a_product_is_tested_where_it_tells_more) {
   const DispatchTable table = fit_table(shapes, 2, kFeatures, 0.1);
   BOOST_TEST(table.leaves().size() == 2U);
   BOOST_TEST(table.nodes[0].test.words(true) == "R * C <= 12288");
+}
+
+// Forty times with noise, of which the rules follow less when a forest fills the domain between them.
+BOOST_AUTO_TEST_CASE(shapes_without_times_help_where_few_were_measured) {
+  const auto seconds = [](double R, double C) {
+    return R * C <= 8192 ? std::vector{1.0, 1.3} : std::vector{1.2, 1.0};
+  };
+  const std::vector<TimedShape> truth = grid(seconds);
+  std::vector<Bindings> further;
+  for (const TimedShape& each : truth) further.push_back(each.values);
+  double without = 0.0, with = 0.0;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    RandomStream random = stream_of(seed, "noise", 0);
+    std::vector<TimedShape> measured;
+    for (int i = 0; i < 40; ++i) {
+      const double R = std::exp2(12.0 * uniform(random)), C = std::exp2(12.0 * uniform(random));
+      auto times = seconds(R, C);
+      for (double& each : times) each *= std::exp(0.8 * (uniform(random) - 0.5));
+      measured.push_back(shape(R, C, times));
+    }
+    const DispatchTable plain = fit_table(measured, 2, kFeatures, 0.005 * 40, 2);
+    const DispatchTable filled = fit_table(measured, 2, kFeatures, 0.005 * 209, 2, further);
+    std::size_t counted = 0;
+    for (const std::size_t leaf : filled.leaves()) {
+      counted += filled.nodes[leaf].shapes;
+      BOOST_TEST(filled.nodes[leaf].shapes >= 2U);
+    }
+    BOOST_TEST(counted == measured.size());
+    for (const TimedShape& each : truth)
+      without += std::log(regret(plain, each)), with += std::log(regret(filled, each));
+  }
+  BOOST_TEST(with < without);
 }
 
 BOOST_AUTO_TEST_CASE(what_two_tests_together_tell_is_found) {
