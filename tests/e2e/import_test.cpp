@@ -100,6 +100,35 @@ BOOST_AUTO_TEST_CASE(kernels_that_torch_compile_generates_become_seeds_that_pass
   BOOST_TEST(fs::exists(folder / "product/seeds/cuda_naive.cu"));
 }
 
+// As README's whole model has it: build() and inputs() beside the class.
+BOOST_AUTO_TEST_CASE(a_file_of_a_whole_model_becomes_one_task) {
+  const CommandResult made = import(R"(import torch
+
+
+class Scale(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.rand(size) + 0.5)
+
+    def forward(self, x):
+        return torch.tanh(x) * self.weight
+
+
+def build():
+    return Scale(96)
+
+
+def inputs():
+    return [torch.randn(64, 96)]
+)",
+                                    "scale");
+  BOOST_REQUIRE_MESSAGE(made.exit == 0, made.err);
+  BOOST_TEST(fs::exists(folder / "scale/seeds/naive.cpp"), made.out);
+  std::ifstream in(folder / "scale/task.yaml");
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  BOOST_TEST(contains(text, "96"), text);
+}
+
 // Two experts for each token, of which equal scores make others as right, and weights that follow from them.
 BOOST_AUTO_TEST_CASE(a_router_becomes_a_task_in_which_ties_are_right) {
   const CommandResult made = import(R"(import torch

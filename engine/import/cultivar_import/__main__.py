@@ -17,7 +17,7 @@ def parser():
         prog="cultivar import", formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Turns a PyTorch function, a torch.nn.Module or a KernelBench file into a task folder.",
         epilog="How a function is told from a model: " + HOW + "\n\nExamples of inputs come from get_inputs() (a list of tensors and "
-        "numbers), or example_inputs (a list or a function), or defaults of the arguments. Modules are taken in evaluation mode, unless "
+        "numbers), or example_inputs or inputs (a list or a function), or defaults of the arguments. Modules are taken in evaluation mode, unless "
         "the file itself calls train() or eval(), or is a KernelBench file, whose rule is training mode.")
     made.add_argument("file", nargs="?", metavar="FILE.py[:NAME]", help="the file, and the function or class in it")
     made.add_argument("--out", required=True, help="the folder of the new task (or of all tasks of a KernelBench)")

@@ -16,9 +16,10 @@ HOW = (
     "A class derived from torch.nn.Module is a model: it is built once from get_init_inputs() (or without arguments), its "
     "parameters become inputs of the task, and forward(...) is the program. Any other callable is a function: its tensors "
     "are its arguments, and it must return a tensor or a tuple of tensors. Without :NAME the class Model is taken, or else "
-    "the only public function or module class of the file."
+    "the only public function or module class of the file, or else build(), which returns a module."
 )
-SPECIAL = {"get_inputs", "get_init_inputs", "example_inputs"}
+EXAMPLES = ("get_inputs", "example_inputs", "inputs")  # which of them is there gives the examples of inputs
+SPECIAL = {"get_init_inputs", *EXAMPLES}
 
 
 class NamedInt(int):
@@ -152,6 +153,8 @@ class Source:
             modules = [k for k, v in own.items() if inspect.isclass(v)]
             if len(own) == 1:
                 name = next(iter(own))
+            elif inspect.isfunction(own.get("build")) and not inspect.signature(own["build"]).parameters:
+                name = "build"
             elif len(own) > 1:
                 raise Refusal(f"{os.path.basename(self.path)} defines several programs: {', '.join(sorted(own))}.",
                               f"Name one: {os.path.basename(self.path)}:{(modules or sorted(own))[0]}.")

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from .observe import Labels, Observer, Values, measured, values_of
 from .refusal import Refusal, brief
+from .source import EXAMPLES
 
 DTYPES = {torch.float32: None, torch.float64: None, torch.bfloat16: None, torch.float16: None, torch.int64: "i64",
           torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "u8"}
@@ -195,7 +196,7 @@ class Subject:
 
     def _read_examples(self):
         module = self.source.module
-        maker = getattr(module, "get_inputs", None) or getattr(module, "example_inputs", None)
+        name, maker = next(((n, getattr(module, n)) for n in EXAMPLES if getattr(module, n, None) is not None), (None, None))
         values = None
         if callable(maker):
             try:
@@ -220,7 +221,7 @@ class Subject:
                     values = [values] if isinstance(values, torch.Tensor) else values
                 except Exception as error:
                     raise Refusal(f"The example inputs cannot be made: {brief(error)}.",
-                                  "get_inputs() must return a list of tensors without network or a GPU.") from None
+                                  f"{name}() must return a list of tensors without network or a GPU.") from None
                 self._check_examples(values)
         elif maker is not None:
             values = [maker] if isinstance(maker, torch.Tensor) else maker
