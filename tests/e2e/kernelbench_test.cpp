@@ -124,6 +124,14 @@ BOOST_AUTO_TEST_CASE(problems_become_a_suite_whose_kernels_are_exported_as_model
 
   const fs::path exported = folder / "runs/l2_7_scaled_rows/best/pytorch/model_new.py";
   BOOST_TEST_REQUIRE(fs::exists(exported));
+  // The bundle's own verifier, whose oracle is the PyTorch program.
+  const auto verified = run_command(
+      {"sh", "-c",
+       "cd runs/l2_7_scaled_rows/best && cmake -S . -B build && cmake --build build && build/verify"},
+      {.folder = folder.path(), .deadline_s = 500.0});
+  BOOST_TEST(verified.exit == 0, verified.out << verified.err);
+  BOOST_TEST(contains(verified.out, "verified: every checked row is within the task's bound"), verified.out);
+
   write_text(folder / "evaluator.py", kEvaluator);
   const auto evaluate = [&] {
     return run_command({python_with_torch_2(), "evaluator.py", level + "7_Scaled_rows.py", exported.string()},
