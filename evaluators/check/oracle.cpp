@@ -65,7 +65,7 @@ bool bears(const TaskReference& library, const RowLayout& layout, const Oracle& 
           return false;
   }
   if (library.rounded() == nullptr) return true;
-  const std::vector<double> rounded = oracle.rows(library.rounded(), inputs.view(), rows);
+  const std::vector<double> rounded = oracle.rows(library.rounded_or_overflow(), inputs.view(), rows);
   if (!std::ranges::all_of(rounded, finite)) return false;
   const std::vector<LegalError> lost = legal_errors(layout, rows, exact, rounded);
   const std::vector<double> zeros(exact.size(), 0.0);

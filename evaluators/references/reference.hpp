@@ -100,6 +100,9 @@ class TaskReference {
   RowFunction derived() const { return "derived"; }
   // nullptr if the task does not model roundings
   RowFunction rounded() const { return has_rounded_ ? "rounded" : nullptr; }
+  // The same, but an element that overflows in a permitted rounding on the way to a finite result is not
+  // finite: it says of drawn inputs whether a sound computation bears them.
+  RowFunction rounded_or_overflow() const { return has_overflow_ ? "rounded_or_overflow" : rounded(); }
   // nullptr if every whole number must be the reference's
   RowFunction index_rule() const { return has_index_rule_ ? "is_right_index" : nullptr; }
   RowFunction control(const std::string& name) const;  // nullptr if it lacks this control
@@ -116,7 +119,7 @@ class TaskReference {
   std::shared_ptr<const ReferenceProgram> program_;
   std::shared_ptr<ControlNames> controls_;
   std::filesystem::path kept_;
-  bool has_rounded_ = false, has_index_rule_ = false;
+  bool has_rounded_ = false, has_overflow_ = false, has_index_rule_ = false;
 };
 
 }  // namespace cultivar

@@ -35,6 +35,7 @@ TaskReference::TaskReference(std::shared_ptr<const ReferenceProgram> program, fs
       controls_(std::make_shared<ControlNames>()),
       kept_(std::move(kept)),
       has_rounded_(program_->defines("rounded")),
+      has_overflow_(program_->defines("rounded_or_overflow")),
       has_index_rule_(index_rule) {}
 
 RowFunction TaskReference::control(const std::string& name) const {

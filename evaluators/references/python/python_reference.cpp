@@ -105,7 +105,7 @@ class PythonReference final : public ReferenceProgram {
     ready();
     // The mutants of the function that task.yaml lists have no function of their own: what they name is
     // looked up when they run.
-    return function == "exact" || function == "rounded" ||
+    return function == "exact" || function == "rounded" || function == "rounded_or_overflow" ||
            std::ranges::find(defined_, function) != defined_.end() ||
            std::ranges::find(controls_, function) != controls_.end();
   }

@@ -3,7 +3,7 @@
 // can neither harm nor stop the worker.
 // also without bubblewrap: a_file_that_harms_is_refused
 // long: 80 s, evaluators/references
-// always: rows_are*, a_process_that*, a_file_that_harms*
+// always: what_overflows*, rows_are*, a_process_that*, a_file_that_harms*
 #include "evaluators/references/python/python_reference.hpp"
 
 #include <unistd.h>
@@ -144,6 +144,31 @@ BOOST_AUTO_TEST_CASE(computes_what_the_reference_in_cpp_does_where_rows_depend_o
         BOOST_TEST(worst <= 1e-10 * most, name << " " << shape.name << ": " << worst << " of " << most);
       }
   }
+}
+
+// A plain kernel gives NaN where an intermediate value overflows: no reason to permit it, nor to ask for more
+// than that.
+BOOST_AUTO_TEST_CASE(what_overflows_on_the_way_is_told_apart) {
+  const Task scaled =
+      task("softmax", "import torch\n\ndef compute(x):\n    return torch.softmax(x * 1e20 * 1e20, 1)\n");
+  const auto python = open(scaled);
+  BOOST_REQUIRE_MESSAGE(python, python.error().message);
+  Workload shape = scaled.stress_shapes.front();
+  shape.dtype = Dtype::f32;
+  const Inputs inputs = make_inputs(nullptr, scaled, shape, 7);
+  const RowLayout layout(scaled, shape);
+  const auto rows = all_rows(layout);
+  const Oracle oracle(*python, scaled, shape, 2);
+  const auto is_finite = [&](RowFunction function) {
+    const auto values = oracle.rows(function, inputs.view(), rows);
+    return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
+  };
+  BOOST_TEST(is_finite(python->exact()));
+  BOOST_TEST(is_finite(python->rounded()));
+  BOOST_TEST(!is_finite(python->rounded_or_overflow()));
+  const auto cpp = open_reference(load_task(source_folder() / "configs/tasks/softmax"), folder / "cache");
+  BOOST_REQUIRE_MESSAGE(cpp, cpp.error().message);
+  BOOST_TEST(std::string(cpp->rounded_or_overflow()) == cpp->rounded());
 }
 
 BOOST_AUTO_TEST_CASE(rows_are_computed_by_slices) {

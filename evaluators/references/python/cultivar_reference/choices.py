@@ -165,13 +165,13 @@ def exact(seen, given=()):
     return modes.exact(_watched(seen.compute, seen.within(seen.forced(given))), seen.inputs, seen.numbers)
 
 
-def rounded(seen, dtype, dtypes=None, given=()):
+def rounded(seen, dtype, dtypes=None, given=(), overflows=False):
     """As modes.rounded, with the given indices, otherwise the exact ones: which of nearly equal candidates a rounding would
     choose is right() to say, and is no error of what follows from the choice."""
     if not seen.visible():
-        return modes.rounded(seen.compute, seen.inputs, dtype, seen.numbers, exactly=seen.outputs, dtypes=dtypes)
+        return modes.rounded(seen.compute, seen.inputs, dtype, seen.numbers, exactly=seen.outputs, dtypes=dtypes, overflows=overflows)
     compute = _watched(seen.compute, seen.within(seen.forced(given)))
-    return modes.rounded(compute, seen.inputs, dtype, seen.numbers, exactly=exact(seen, given), dtypes=dtypes)
+    return modes.rounded(compute, seen.inputs, dtype, seen.numbers, exactly=exact(seen, given), dtypes=dtypes, overflows=overflows)
 
 
 def right(seen, given, dtype, tolerance):

@@ -37,6 +37,9 @@ DTYPES = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat1
           "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8"}
 
 
+ROUNDED = {"rounded": False, "rounded_or_overflow": True}  # whether what overflows in a rounding is so in the result
+
+
 class Refused(Exception):
     """An answer that names the user's file."""
 
@@ -73,8 +76,8 @@ class Task:
         numbers = {name: value for name, value in numbers.items() if name in self.wanted}
         if function == "exact":
             return modes.exact(self.compute, inputs, numbers)
-        if function == "rounded":
-            return modes.rounded(self.compute, inputs, dtype, numbers, dtypes=dtypes)
+        if function in ROUNDED:
+            return modes.rounded(self.compute, inputs, dtype, numbers, dtypes=dtypes, overflows=ROUNDED[function])
         if function == "derived":
             derive = getattr(self.module, "derive", None)
             if not callable(derive):
@@ -188,11 +191,13 @@ def rows_of(task, shared, ask):
     """Computes the asked rows and writes their values."""
     import torch
     rows, function = Rows(shared, ask), ask["function"]
-    if function in ("exact", "rounded") and ("given" in ask or function == "rounded" and not all(d.is_floating_point for d in rows.dtypes)):
+    if function == "exact" and "given" in ask or function in ROUNDED and (
+            "given" in ask or not all(d.is_floating_point for d in rows.dtypes)):
         from cultivar_reference import choices
         seen = task.seen(rows.inputs, rows.numbers)
         given = rows.given(seen) if "given" in ask else ()
-        results = choices.exact(seen, given) if function == "exact" else choices.rounded(seen, rows.dtype, rows.dtypes, given)
+        results = choices.exact(seen, given) if function == "exact" else choices.rounded(
+            seen, rows.dtype, rows.dtypes, given, ROUNDED[function])
     else:
         results = task.run(function, rows.inputs, rows.dtype, rows.numbers, rows.dtypes, [t["name"] for t in ask["tensors"]])
     if len(results) != len(rows.dtypes):

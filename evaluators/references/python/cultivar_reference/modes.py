@@ -211,10 +211,12 @@ def _plain(compute, inputs, numbers):
         return tuple(t.clone() for t in outputs_of(compute(*[_lifted(t).clone() for t in inputs], **numbers)))
 
 
-def rounded(compute, inputs, dtype, numbers={}, exactly=None, dtypes=None):
+def rounded(compute, inputs, dtype, numbers={}, exactly=None, dtypes=None, overflows=False):
     """Of each element the value with the greatest error that the permitted roundings have. `exactly`: the result of exact().
     `dtypes`: of the outputs (default: all `dtype`, that of the inputs). An output in a finer dtype than the inputs' is permitted
-    a plain kernel's errors only: what eager rounds to the inputs' dtype on the way to it is a loss that nobody asked for."""
+    a plain kernel's errors only: what eager rounds to the inputs' dtype on the way to it is a loss that nobody asked for.
+    `overflows`: an element that is not finite in one of the roundings is so in the result, too: such inputs are beyond what a
+    sound computation bears."""
     exactly = exact(compute, inputs, numbers) if exactly is None else exactly
     dtypes = [dtype] * len(exactly) if dtypes is None else dtypes
 
@@ -238,7 +240,8 @@ def rounded(compute, inputs, dtype, numbers={}, exactly=None, dtypes=None):
             given = given.to(torch.float64)
             # What overflows in one model only is not permitted everywhere: the exact value says what is finite.
             farther = (given - exactly[i]).abs() > (best - exactly[i]).abs()
-            worst[i] = torch.where(farther & given.isfinite(), given, best)
+            finite = given.isfinite()
+            worst[i] = torch.where(farther & finite | ~finite if overflows else farther & finite, given, best)
     return tuple(worst)
 
 
