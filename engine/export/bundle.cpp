@@ -335,6 +335,9 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
                          fmt::join(contents.specialisations, ", "))},
       {"most_elements", words_of_sizes(input)},
       {"longest", longest_words(input.longest)},
+      {"parameter_values", parameters_sentence(input)},
+      {"index_values", values_sentence(task, config.target->on_host)},
+      {"index_lines", ""},
       {"target", name_of(config.target)},
       {"library", library},
       {"library_file", "lib" + library + ".so"},
@@ -343,6 +346,8 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   values.insert(best.parts.values.begin(), best.parts.values.end());
   values["build_parts"] = joined(*kernels, "build_parts");
   values["build_sources"] = joined(*kernels, "build_sources");
+  if (const std::string& said = values["index_values"]; !said.empty())
+    values["index_lines"] = "\n    " + said + "\n";
   values.merge(pytorch_values(input, entry->identity, [&](const Workload& workload) {
     return std::any_of(kernels->begin(), kernels->end(), [&](const BundledKernel& kernel) {
       return serves(kernel.input(task, device), kernel.served, workload);
@@ -377,6 +382,8 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
   files["late/sources.hpp"] = embedded_sources(task.name, sources);
   auto page = values;
   page["summary"] = in_a_cell(task.summary);
+  page["parameter_values"] = in_a_cell(values["parameter_values"]);
+  if (std::string& said = page["index_values"]; !said.empty()) said = "\n" + in_a_cell(said) + "\n";
   page["operator"] = pytorch ? render(launcher::README_pytorch_md, values)
                              : "There is no operator for PyTorch in this bundle, because PyTorch's tensors "
                                "are no buffers of OpenCL.\n";

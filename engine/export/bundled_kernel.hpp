@@ -30,7 +30,15 @@ struct BundledKernel {
   IndividualId id() const { return row.individual.id; }
   // References the task, the facts and this object.
   LauncherInput input(const Task& task, const Facts& facts) const {
-    return {task, variant, facts, workloads, folder, most_elements, covered, accepted_extents(task)};
+    return {task,
+            variant,
+            facts,
+            workloads,
+            folder,
+            most_elements,
+            covered,
+            accepted_extents(task),
+            checked_parameters(task)};
   }
   nlohmann::json configuration() const;
   // Its source by path in the bundle, the main file first.

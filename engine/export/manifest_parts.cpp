@@ -2,6 +2,7 @@
 #include "engine/export/manifest_parts.hpp"
 
 #include "engine/export/tables.hpp"
+#include "evaluators/launchers/index_inputs.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/target/traits.hpp"
@@ -13,11 +14,30 @@ using nlohmann::json;
 
 json tensors_of(const Task& task, const Workload& workload) {
   json all = json::array();
-  for (const TensorSpec& tensor : task.tensors)
+  const auto values = values_of_whole_inputs(task);
+  for (const TensorSpec& tensor : task.tensors) {
     all.push_back({{"name", tensor.name},
                    {"role", tensor.role == Role::input ? "input" : "output"},
                    {"dtype", name_of(task.dtype(tensor, workload))},
                    {"shape", tensor.shape}});
+    for (const auto& [name, words] : values)
+      if (name == tensor.name) all.back()["values"] = words;
+  }
+  return all;
+}
+
+// Of each parameter, what a call may give it.
+json parameters_of(const Task& task) {
+  json all = json::object();
+  const auto checked = checked_parameters(task);
+  for (const Parameter& parameter : task.parameters) {
+    json& one = all[parameter.name];
+    one["default"] = parameter.fallback ? json(parameter.fallback->text()) : json();
+    if (parameter.flag)
+      one["from"] = 0, one["to"] = 1;
+    else if (const auto found = checked.find(parameter.name); found != checked.end())
+      one["from"] = found->second.first, one["to"] = found->second.second;
+  }
   return all;
 }
 
@@ -117,6 +137,7 @@ json bundle_manifest(const Task& task, const std::vector<BundledKernel>& kernels
       {"predicate",
        {{"where", where},
         {"at_most", accepted_extents(task)},
+        {"parameters", parameters_of(task)},
         {"alignment_bytes", kTensorAlignment},
         {"no_dimension_is_0", true}}},
       {"kernels", claims},

@@ -296,7 +296,7 @@ std::map<std::string, std::string, std::less<>> pytorch_values(
   const Task& task = input.task;
   const Workload& first = input.workloads.front();
   const std::vector<Number> numbers = numbers_of(task);
-  std::vector<std::string> inputs, results, returned, schema, keywords, rows, names, quoted, renamed;
+  std::vector<std::string> inputs, results, returned, schema, keywords, rows, names, quoted, kinds, renamed;
   std::string tensors, about;
   for (const TensorSpec& tensor : task.tensors) {
     const bool output = tensor.role == Role::output;
@@ -326,6 +326,7 @@ std::map<std::string, std::string, std::less<>> pytorch_values(
                                         number.type == "bool" ? "True" : "...");
     names.push_back(name);
     quoted.push_back('"' + name + '"');
+    kinds.push_back('"' + number.type + '"');
     rows.push_back(fmt::format("(\"{}\", {})", number.name, number.dimension ? "True" : "False"));
     if (name != number.name) renamed.push_back(fmt::format("\"{}\": \"{}\"", number.name, name));
     about += fmt::format("    {}: {}\n", name, prose(number.about));
@@ -350,6 +351,7 @@ std::map<std::string, std::string, std::less<>> pytorch_values(
           {"numbers", trailing(names)},
           {"number_rows", trailing(rows)},
           {"number_names", trailing(quoted)},
+          {"number_kinds", trailing(kinds)},
           {"tensor_rows", tensors},
           {"argument_lines", about},
           {"following", following(task)},

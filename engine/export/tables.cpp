@@ -10,6 +10,7 @@
 #include "engine/store/standings.hpp"
 #include "engine/store/summary.hpp"
 #include "engine/views/individual_view.hpp"
+#include "evaluators/launchers/index_inputs.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/plain_text.hpp"
 #include "evaluators/variant/source_files.hpp"
@@ -246,7 +247,7 @@ std::string domain_section(const DomainDispatch& over) {
       "## Which kernel a call goes to\n\nLearnt from {} shapes drawn in the domain `{}` (below {:.3g} GiB "
       "and {:.6g} ms a call):\n\n",
       over.learnt, in_code(over.domain), over.most_bytes / 1073741824.0, 1e3 * over.most_seconds);
-  for (const std::string& rule : rules_of(over.table, over.kernels)) text += "- " + in_a_cell(rule) + "\n";
+  for (const std::string& rule : rules_of(over.table, over.kernels)) text += "- `" + in_code(rule) + "`\n";
   text += "\n" + in_a_cell(words_of(figures_of(over, over.drawn), kDrawnShapes)) + "\n\n" +
           in_a_cell(words_of(figures_of(over, over.listed), kListedShapes)) + "\n\n";
   std::set<std::string> contenders;
@@ -385,6 +386,31 @@ std::string licenses_of(const std::vector<BundledKernel>& kernels) {
                         license.empty() ? "not stated: its manifest has no `license`" : license);
   }
   return text;
+}
+
+std::string values_sentence(const Task& task, bool on_host) {
+  std::vector<std::string> words, places;
+  for (const auto& [name, values] : values_of_whole_inputs(task)) {
+    words.push_back(fmt::format("{}: {}", name, values));
+    if (is_index(task, *task.tensor(name))) places.push_back(name);
+  }
+  if (words.empty()) return {};
+  std::string text =
+      fmt::format("Precondition: inputs of whole numbers hold these values: {}.", fmt::join(words, "; "));
+  if (!places.empty())
+    text += on_host
+                ? fmt::format(" Each call looks at all of {}, and refuses others.", fmt::join(places, ", "))
+                : fmt::format(
+                      " Others in {} are places outside of a tensor: the kernel would read or write there, "
+                      "and no call "
+                      "looks at them, because they are in the device's memory.",
+                      fmt::join(places, ", "));
+  return cpp_comment(text);
+}
+
+std::string parameters_sentence(const LauncherInput& input) {
+  const std::string words = words_of_parameters(input);
+  return words.empty() ? "" : "; parameters: " + cpp_comment(words);
 }
 
 }  // namespace cultivar

@@ -63,4 +63,9 @@ std::string kernel_rows(const std::vector<BundledKernel>&);
 // A sentence for each kernel: under which license its manifest says that it is.
 std::string licenses_of(const std::vector<BundledKernel>&);
 
+// What inputs of whole numbers must hold, for README.md and the Python module; empty: there are none.
+std::string values_sentence(const Task&, bool on_host);
+// "; parameters: scale from -4 to 4", or nothing.
+std::string parameters_sentence(const LauncherInput&);
+
 }  // namespace cultivar

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdint>
 #include <iterator>
+#include <limits>
 
 #include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
@@ -151,6 +154,12 @@ struct Workload {
     return 1.0;
   }
 };
+// A dimension or parameter, and which numbers its type has.
+struct Number {
+  const char* name;
+  enum class Kind { dimension, flag, whole, floating } kind;
+  double least, greatest;
+};
 // A small shape for one specialization of one kernel, an index into kernel_names.
 struct Shape {
   int kernel;
@@ -166,6 +175,32 @@ std::string_view kind_name(Fill::Kind kind) {
       "normal",  "uniform",   "constant", "spread",      "rising",  "outliers", "hot",
       "one_hot", "same_rows", "integers", "permutation", "lengths", "offsets"};
   return names.at(static_cast<std::size_t>(kind));
+}
+
+// "{"S_q", Number::Kind::dimension, 1.0, 2147483647.0}, ".
+std::string number_rows(const Task& task) {
+  std::string text;
+  const auto row = [&](const std::string& name, std::string_view kind, double least, double greatest) {
+    text += fmt::format("    {{\"{}\", Number::Kind::{}, {}, {}}},\n", name, kind, literal(least),
+                        literal(greatest));
+  };
+  for (const Dimension& dimension : task.dimensions)
+    row(dimension.name, "dimension", 1.0, std::numeric_limits<std::int32_t>::max());
+  for (const Parameter& parameter : task.parameters) {
+    if (parameter.flag) {
+      row(parameter.name, "flag", 0.0, 1.0);
+    } else if (is_floating(parameter.type)) {
+      const double most = parameter.type == Dtype::f64 ? std::numeric_limits<double>::max()
+                                                       : std::numeric_limits<float>::max();
+      row(parameter.name, "floating", -most, most);
+    } else {  // numbers come as double
+      const bool is_signed = name_of(parameter.type).front() == 'i';
+      const int bits = 8 * static_cast<int>(size_of(parameter.type)) - (is_signed ? 1 : 0);
+      const double most = bits > 53 ? 0x1p53 : std::ldexp(1.0, bits) - 1.0;
+      row(parameter.name, "whole", !is_signed ? 0.0 : bits > 53 ? -most : -most - 1.0, most);
+    }
+  }
+  return text;
 }
 
 int axis_of(const Fill& fill, const TensorSpec& tensor) {
@@ -291,6 +326,7 @@ Expected<std::string> verify_data(const LauncherInput& input, const std::vector<
       for (const auto& row : task.derived->rows) text += fmt::format("\"{}\", ", row);
     text += derived ? "}, true},\n" : "}},\n";
   }
+  text += "};\nconst std::vector<Number> known_numbers{\n" + number_rows(task);
   text += "};\nconst std::vector<Workload> workloads{\n";
   for (const auto& workload : input.workloads) text += fmt::format("    {},\n", workload_row(task, workload));
   text += "};\nconst std::vector<const char*> kernel_names{";

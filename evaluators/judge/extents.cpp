@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <set>
 #include <tuple>
 
@@ -50,6 +52,31 @@ std::map<std::string, double> accepted_extents(const Task& task) {
   std::map<std::string, double> most = longest_extents(task);
   for (const auto& [dimension, sum] : longest_sums(task)) most[dimension] = sum;
   return most;
+}
+
+std::map<std::string, std::pair<double, double>> checked_parameters(const Task& task) {
+  std::map<std::string, std::pair<double, double>> checked;
+  for (const Parameter& p : task.parameters) {
+    if (p.flag) continue;
+    if (p.range) {
+      checked[p.name] = *p.range;
+    } else if (const auto amounts = amounts_of(task, p)) {
+      checked[p.name] = *amounts;
+      // An amount that excludes nothing is drawn as well, and shapes limit what lies between
+      // (drawn_shapes.cpp).
+      if (p.type == Dtype::i32) checked[p.name].second = std::numeric_limits<std::int32_t>::max();
+    } else {
+      const double near = is_floating(p.type) && !p.optional ? 2.0 : 1.0;
+      for_each_listed(task, [&](const Workload& w) {
+        const double value = w.values.at(p.name);
+        const auto [least, greatest] = std::minmax({value / near, value * near});
+        const auto [at, is_first] = checked.try_emplace(p.name, least, greatest);
+        if (!is_first)
+          at->second = {std::min(at->second.first, least), std::max(at->second.second, greatest)};
+      });
+    }
+  }
+  return checked;
 }
 
 double wider_errors(const Task& task, const Workload& workload,

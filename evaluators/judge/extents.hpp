@@ -35,6 +35,10 @@ std::map<std::string, double> longest_sums(const Task&);
 // Narrow rows are not checked beyond that either: the rows that repeat beyond 2^31 elements are wide.
 std::map<std::string, double> accepted_extents(const Task&);
 
+// Of each parameter that is no flag, the least and the greatest value that checks give it: the range that the
+// task states, amounts_of(), or near the listed ones. Its default is checked in any case.
+std::map<std::string, std::pair<double, double>> checked_parameters(const Task&);
+
 // How much more than listed shapes a drawn one is permitted (1: no more), given the greatest listed values of
 // dimensions over which outputs sum: rounding errors of sums grow with the square root of their length, and
 // the greatest error of millions of elements lies further out than that of thousands.

@@ -285,6 +285,51 @@ Expected<std::string> name_bindings(const LauncherInput& input,
   return text;
 }
 
+namespace {
+
+// The values of a parameter, for people: "from 1 to 4096, or 0".
+std::string words_of_values(const LauncherInput& input, const Parameter& parameter) {
+  if (parameter.flag) return "0 or 1";
+  const auto found = input.checked.find(parameter.name);
+  if (found == input.checked.end()) return "every finite number";
+  const auto [least, greatest] = found->second;
+  std::string words =
+      least == greatest ? fmt::format("{}", least) : fmt::format("from {} to {}", least, greatest);
+  const auto usual = parameter.fallback ? parameter.fallback->evaluate({}) : Expected<double>(least);
+  if (!usual || *usual < least || *usual > greatest)
+    words += usual ? fmt::format(", or {}", *usual) : ", or " + parameter.fallback->text();
+  return words;
+}
+
+// An expression that is true if the kernel was checked with values such as that of the parameter.
+Expected<std::string> value_test(const LauncherInput& input, const Parameter& parameter) {
+  const std::string name = variable(parameter.name);
+  if (parameter.flag) return fmt::format("{0} == 0.0 || {0} == 1.0", name);
+  const auto found = input.checked.find(parameter.name);
+  if (found == input.checked.end()) return fmt::format("std::isfinite({})", name);
+  const auto [least, greatest] = found->second;
+  // A call's value was rounded to the parameter's type.
+  std::string test = fmt::format("({0} >= {1} && {0} <= {2})", name,
+                                 literal(std::min(least, round_to(parameter.type, least))),
+                                 literal(std::max(greatest, round_to(parameter.type, greatest))));
+  if (!parameter.fallback) return test;
+  if (const auto usual = parameter.fallback->evaluate({}); usual && *usual >= least && *usual <= greatest)
+    return test;
+  const auto cpp = to_cpp(*parameter.fallback);
+  if (!cpp) return cpp;
+  return fmt::format("{0} || (std::isfinite({1}) && {3}({1}) == {3}({2}))", test, name, *cpp,
+                     parameter.type == Dtype::f64 ? "double" : "float");
+}
+
+}  // namespace
+
+std::string words_of_parameters(const LauncherInput& input) {
+  std::vector<std::string> words;
+  for (const Parameter& parameter : input.task.parameters)
+    words.push_back(parameter.name + ' ' + words_of_values(input, parameter));
+  return fmt::format("{}", fmt::join(words, "; "));
+}
+
 Expected<std::string> requirements(const LauncherInput& input, bool on_this_device, Otherwise otherwise) {
   const std::string& task = input.task.name;
   const auto refused = [&](const std::string& message) {
@@ -296,30 +341,38 @@ Expected<std::string> requirements(const LauncherInput& input, bool on_this_devi
     text += fmt::format("    if (!({0} >= 1.0 && {0} <= 2147483647.0)) {1};\n", name,
                         refused(fmt::format("\"{}: {} is \" + extent_text({})", task, dimension.name, name)));
   }
+  for (const Parameter& parameter : input.task.parameters) {
+    const auto test = value_test(input, parameter);
+    if (!test) return test;
+    text += fmt::format(
+        "    if (!({0})) {1};\n", *test,
+        refused(fmt::format(
+            "\"{}: {} is \" + number_text({}) + \", but {} {}\"", task, parameter.name,
+            variable(parameter.name),
+            input.checked.contains(parameter.name) ? "kernels are checked only with values" : "must be",
+            in_quotes(words_of_values(input, parameter)))));
+  }
   for (const auto& tensor : input.task.tensors)
     text += fmt::format(
         "    if (!({0} <= {1}.0)) {2};\n", elements_of(tensor), most_elements_of(input, tensor),
-        refused(fmt::format(
-            "\"{0}: the tensor {1} would have \" + std::to_string((long long)({2})) + \" elements, but "
-            "this kernel was checked only with up to {3} in it: split the call\"",
-            task, tensor.name, elements_of(tensor), most_elements_of(input, tensor))));
+        refused(fmt::format("\"{0}: the tensor {1} would have \" + number_text({2}) + \" elements, but "
+                            "this kernel was checked only with up to {3} in it: split the call\"",
+                            task, tensor.name, elements_of(tensor), most_elements_of(input, tensor))));
   for (const WorkspaceSpec& workspace : input.variant.manifest.workspace) {
     const auto bytes = to_cpp(workspace.bytes);
     if (!bytes) return tl::make_unexpected(bytes.error());
     text += fmt::format(
         "    if (!(({0}) <= {1}.0)) {2};\n", *bytes, kUncheckedBytes,
-        refused(fmt::format(
-            "\"{0}: the workspace {1} would have \" + std::to_string((long long)({2})) + \" bytes, but no "
-            "kernel is checked beyond {3}: split the call\"",
-            task, workspace.name, *bytes, kUncheckedBytes)));
+        refused(fmt::format("\"{0}: the workspace {1} would have \" + number_text({2}) + \" bytes, but no "
+                            "kernel is checked beyond {3}: split the call\"",
+                            task, workspace.name, *bytes, kUncheckedBytes)));
   }
   for (const auto& [dimension, most] : input.longest)
     text += fmt::format(
         "    if (!({0} <= {1:.1f})) {2};\n", variable(dimension), most,
-        refused(fmt::format(
-            "\"{0}: {1} is \" + std::to_string((long long)({2})) + \", but kernels are checked only up to "
-            "{3:.0f}\"",
-            task, dimension, variable(dimension), most)));
+        refused(fmt::format("\"{0}: {1} is \" + number_text({2}) + \", but kernels are checked only up to "
+                            "{3:.0f}\"",
+                            task, dimension, variable(dimension), most)));
   std::vector<std::pair<const Expression*, std::string>> all;
   for (const auto& relation : input.task.where)
     all.emplace_back(&relation, fmt::format("{}: needs {}", task, relation.text()));

@@ -30,6 +30,9 @@ struct LauncherInput {
   std::vector<Workload> covered = {};  // of more specializations that are built in
   // Up to where the kernel was checked in each dimension; absent: not limited.
   std::map<std::string, double> longest = {};
+  // Of each parameter, the least and the greatest value that the kernel was checked with, beside its default;
+  // absent: every finite one.
+  std::map<std::string, std::pair<double, double>> checked = {};
 };
 
 // Machine code, one for each specialization, and the compiler that made it ("NVRTC 13.0").
@@ -72,6 +75,9 @@ std::string short_identity(const Variant&);
 
 // "536870911 elements in w, and 2147614720 elements in x, y".
 std::string words_of_sizes(const LauncherInput&);
+
+// "scale from -4 to 4, window from 1 to 2147483647 or 0": the values of parameters, in the task's order.
+std::string words_of_parameters(const LauncherInput&);
 
 // Whether the kernel claims the workload, and has a binary for it.
 bool serves(const LauncherInput&, const std::vector<Specialisation>&, const Workload&);

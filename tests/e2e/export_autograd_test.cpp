@@ -77,6 +77,15 @@ for numbers in ({}, {"causal": True}, {"causal": True, "scale": 0.3}):
     for ours, theirs in zip(torch.autograd.grad(o, (q, k, v), grad), torch.autograd.grad(usual, (q, k, v), grad)):
         worst = max(worst, float((ours - theirs).abs().max() / theirs.abs().max()))
 print(worst < 1e-5)
+def total(operator):
+    return lambda q: operator(q, k.detach(), v.detach(), causal=True)[0].square().sum()
+usual = torch.autograd.grad(total(forward.attention_forward)(q), q)[0]
+for operator in (forward.attention_forward, forward._operator):
+    print(torch.allclose(torch.func.grad(total(operator))(q.detach()), usual, rtol=1e-5, atol=1e-6))
+try:
+    torch.func.jvp(total(forward._operator), (q.detach(),), (torch.ones_like(q),))
+except RuntimeError as error:
+    print("forward mode" in str(error))
 try:
     forward.attention_forward(q, k, v, window=16)
 except ValueError as error:
@@ -85,7 +94,7 @@ with torch.no_grad():
     print(not forward.attention_forward(q, k, v)[0].requires_grad)
 )");
   const auto trained = script(folder / "train.py");
-  BOOST_TEST(trained.out == "True\nTrue\nTrue\nTrue\nTrue\n", trained.out << trained.err);
+  BOOST_TEST(trained.out == "True\nTrue\nTrue\nTrue\nTrue\nTrue\nTrue\nTrue\n", trained.out << trained.err);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

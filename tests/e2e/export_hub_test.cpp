@@ -74,6 +74,10 @@ BOOST_AUTO_TEST_CASE(an_export_is_loaded_by_the_package_kernels) {
   const auto built = shell("cmake -S bundle -B bundle/build && cmake --build bundle/build");
   BOOST_TEST_INFO(built.out + built.err);
   BOOST_TEST_REQUIRE(built.exit == 0);
+  const auto help = shell(python + " bundle/pytorch/hub.py --help");
+  BOOST_TEST(help.exit == 0, help.err);
+  BOOST_TEST(contains(help.out, "FOLDER"), help.out);
+  BOOST_TEST(!fs::exists(folder / "--help"));
   const auto written = shell(python + " bundle/pytorch/hub.py hub");
   BOOST_TEST(written.exit == 0, written.err);
   for (const char* file : {"README.md", "build/torch-universal/__init__.py",

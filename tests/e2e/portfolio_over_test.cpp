@@ -136,6 +136,9 @@ BOOST_AUTO_TEST_CASE(a_table_is_learnt_after_a_kill_and_the_bundle_dispatches_by
     BOOST_TEST(contains(readme, part), readme);
   BOOST_TEST(contains(table, "Learnt from 10 shapes drawn in the domain"), table);
   BOOST_TEST(contains(table, "#1, then #2"), table);
+  BOOST_TEST(contains(table, "\n- `"), table);  // rules are code, in which nothing is escaped
+  BOOST_TEST(contains(table, " <= "), table);
+  BOOST_TEST(!contains(table, "&lt;="), table);
   const auto manifest = nlohmann::json::parse(read_text(folder / "bundle/manifest.json"));
   const auto& dispatch = manifest.at("dispatch");
   BOOST_TEST(dispatch.at("learnt_from") == "drawn shapes");

@@ -10,6 +10,7 @@
 #include "embedded/cpu_templates.hpp"
 #include "evaluators/languages/cpp/compiler.hpp"
 #include "evaluators/launchers/cpp_expression.hpp"
+#include "evaluators/launchers/index_inputs.hpp"
 #include "evaluators/launchers/late_parts.hpp"
 #include "evaluators/launchers/render.hpp"
 #include "evaluators/variant/source_files.hpp"
@@ -101,10 +102,12 @@ Expected<std::string> cpu_launcher_header(const LauncherInput& input,
   std::string prepare =
       *bound + fmt::format("    if (with_tensors && {}) return false;\n", nothing_to_compute(input.task)) +
       *required;
+  const auto indices = index_checks(input);
+  if (!indices) return indices;
   prepare += "    if (with_tensors) {\n" +
              tensor_checks(input, fmt::format("allocate it with operator new(bytes, std::align_val_t({}))",
                                               kTensorAlignment)) +
-             "    }\n";
+             *indices + "    }\n";
   prepare += *places;
   for (std::size_t w = 0; w < manifest.workspace.size(); ++w)
     if (manifest.workspace[w].zero)

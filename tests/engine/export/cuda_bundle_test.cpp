@@ -186,7 +186,8 @@ int main() {
   std::printf("built in %d, possible %d\n", kernel.accepts(call), kernel.could_accept(call));
   const cultivar_export::Wanted wanted = kernel.wanted(call);
   std::string code, trouble;
-  late::compile(wanted, late::sources(wanted.kernel), "/tmp", 60, code, trouble);
+  bool lasts = true;
+  late::compile(wanted, late::sources(wanted.kernel), "/tmp", 60, code, trouble, lasts);
   std::printf("%s for %s: %s%s\n", wanted.name.c_str(), wanted.architecture.c_str(), code.substr(0, 4).c_str(), trouble.c_str());
   try {
     kernel.prepare(call);

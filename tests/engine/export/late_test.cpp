@@ -56,7 +56,7 @@ extern "C" void rms_norm(const float* x, float* y, int R, float eps, int thread,
 )";
 
 // For each word: a number of columns to call with, or "forbid", "small" (a cache of 64 KiB), "fallback",
-// "fork".
+// "fork", "pause" (a second).
 constexpr const char* kAsks = R"(
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,6 +83,7 @@ int main(int, char** argv) {
         return status != 0;
       }
     }
+    if (!std::strcmp(*word, "pause")) sleep(1);
     const long C = std::atol(*word);
     if (C == 0) continue;
     std::vector<float> memory(std::size_t(8 * C + 64));
@@ -267,6 +268,33 @@ BOOST_AUTO_TEST_CASE(a_damaged_entry_is_made_again) {
     BOOST_TEST(read_text(entry) == whole);
   }
   BOOST_TEST(compilations() == 4U);
+}
+
+BOOST_AUTO_TEST_CASE(an_entry_under_the_name_of_another_is_made_again) {
+  asked("103");
+  BOOST_TEST_REQUIRE(kept().size() == 1U);
+  const fs::path first = kept().front();
+  asked("104");
+  BOOST_TEST_REQUIRE(kept().size() == 2U);
+  const fs::path second = kept()[kept()[0] == first ? 1 : 0];
+  fs::copy_file(first, second, fs::copy_options::overwrite_existing);
+  BOOST_TEST(asked("104") == "104 right\nbuilt in 0, supplied 1, fallback 0\n");
+  BOOST_TEST(compilations() == 3U);
+  BOOST_TEST(read_text(first) != read_text(second));
+}
+
+BOOST_AUTO_TEST_CASE(a_compiler_that_was_killed_is_asked_again) {
+  const fs::path killed = own / "killed";
+  write_text(killed,
+             "#!/bin/sh\nif [ ! -e " + (own / "once").string() + " ]; then touch " + (own / "once").string() +
+                 "; kill -9 $$; fi\nexec g++ \"$@\"\n",
+             true);
+  environment["CULTIVAR_EXPORT_CXX"] = killed.string();
+  const std::string said = asked("108 108 pause 108");
+  const std::string refusal = "108 refused: ";
+  BOOST_TEST(said.starts_with(refusal), said);
+  BOOST_TEST(contains(said, "C108 could not be added: " + killed.string() + " failed: "), said);
+  BOOST_TEST(contains(said, "\n108 right\n"), said);
 }
 
 BOOST_AUTO_TEST_CASE(compiling_can_be_forbidden_and_what_is_kept_is_used_all_the_same) {

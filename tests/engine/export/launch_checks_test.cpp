@@ -73,6 +73,60 @@ int main() {
 }
 )";
 
+// Numbers and indices of calls: each line says what comes of one.
+constexpr const char* kNumbers = R"(
+#include <sys/resource.h>
+#include <cstdio>
+#include <limits>
+#include <stdexcept>
+#include "cross_entropy.hpp"
+#include "rmsnorm.hpp"
+template <class Kernel, class Arguments>
+void call(const char* name, Kernel& kernel, const Arguments& arguments) {
+  try {
+    std::printf("%s, accepts %d %d: ", name, kernel.accepts(arguments), kernel.could_accept(arguments));
+    kernel(arguments);
+    std::printf("done\n");
+  } catch (const std::invalid_argument& error) {
+    std::printf("%s\n", error.what());
+  }
+}
+int main() {
+  cultivar_export::Rmsnorm norm(2);
+  alignas(64) static float x[64], w[64], y[64], loss[64], dlogits[64];
+  const auto with_eps = [&](float eps) {
+    return cultivar_export::RmsnormArguments{.R = 2, .C = 16, .eps = eps, .x = x, .w = w, .y = y};
+  };
+  call("least", norm, with_eps(1e-12f));
+  call("greatest", norm, with_eps(1.0f));
+  call("too small", norm, with_eps(0.0f));
+  call("too great", norm, with_eps(1.5f));
+  call("not a number", norm, with_eps(std::numeric_limits<float>::quiet_NaN()));
+  cultivar_export::CrossEntropy entropy(2);
+  alignas(64) static std::int64_t targets[64] = {3, -100};
+  const auto with_targets = [&](std::int64_t first, int ignored) {
+    targets[0] = first;
+    return cultivar_export::CrossEntropyArguments{
+        .R = 2, .V = 16, .ignore_index = ignored, .logits = x, .targets = targets, .loss = loss, .dlogits = dlogits};
+  };
+  call("inside", entropy, with_targets(15, -100));
+  call("ignored", entropy, with_targets(-100, -100));
+  call("behind", entropy, with_targets(16, -100));
+  call("another one", entropy, with_targets(3, -7));
+  rlimit room{};
+  getrlimit(RLIMIT_AS, &room);
+  room.rlim_cur = std::size_t(300) << 20;  // for the stacks of a few threads
+  setrlimit(RLIMIT_AS, &room);
+  try {
+    cultivar_export::Rmsnorm many(500);
+    std::printf("500 threads\n");
+  } catch (const std::runtime_error& error) {
+    std::printf("threads: %s\n", error.what());
+  }
+  call("afterwards", norm, with_eps(0.5f));
+}
+)";
+
 struct Launcher {
   Task task = load_task(kTask);
   Variant naive = load_variant(kTask / "seeds/naive.cpp", task);
@@ -109,6 +163,47 @@ struct Launcher {
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(launch_checks, Launcher)
+
+BOOST_AUTO_TEST_CASE(
+    parameters_and_indices_beyond_what_was_checked_are_refused_and_so_are_threads_that_do_not_start) {
+  const auto shell = [&](std::vector<std::string> command) {
+    const auto result =
+        run_command(std::move(command), {.folder = folder.path(), .environment = {}, .deadline_s = 200.0});
+    BOOST_REQUIRE_MESSAGE(result.exit == 0, result.err);
+    return result.out;
+  };
+  std::vector<std::string> link{"g++", "-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "numbers.cpp"};
+  for (const std::string name : {"rmsnorm", "cross_entropy"}) {
+    const Task own = load_task(kTask / ".." / name);
+    const Variant kernel = load_variant(own.folder / "seeds/naive.cpp", own);
+    LauncherInput input{own, kernel, facts, own.workloads("cpu_quick")->workloads};
+    input.checked = checked_parameters(own);
+    const auto header = cpu_launcher_header(input, specialisations(input));
+    BOOST_REQUIRE_MESSAGE(header, (header ? "" : header.error().message));
+    write_text(folder / (name + ".hpp"), *header);
+    shell({"g++", "-std=c++20", "-O2", "-DLANES=4",
+           "-D" + name + "=" + name + "__" + short_identity(kernel) + "_any", "-x", "c++",
+           (own.folder / "seeds/naive.cpp").string(), "-c", "-o", (folder / (name + ".o")).string()});
+    link.push_back(name + ".o");
+  }
+  write_text(folder / "numbers.cpp", kNumbers);
+  link.insert(link.end(), {"-lpthread", "-o", "numbers"});
+  shell(link);
+  const std::string said = shell({(folder / "numbers").string()});
+  const std::string eps = ", but kernels are checked only with values from 1e-12 to 1\n",
+                    targets = "cross_entropy: targets[0] is ",
+                    values = ", but its values must be from 0 to V - 1, or ignore_index\n";
+  for (const std::string& line :
+       {std::string("least, accepts 1 1: done\n"), std::string("greatest, accepts 1 1: done\n"),
+        "too small, accepts 0 0: rmsnorm: eps is 0" + eps,
+        "too great, accepts 0 0: rmsnorm: eps is 1.5" + eps,
+        "not a number, accepts 0 0: rmsnorm: eps is nan" + eps, std::string("inside, accepts 1 1: done\n"),
+        std::string("ignored, accepts 1 1: done\n"), "behind, accepts 1 1: " + targets + "16" + values,
+        "another one, accepts 1 1: cross_entropy: targets[1] is -100" + values,
+        std::string("threads: rmsnorm: thread "), std::string(" of 500 could not be started ("),
+        std::string("afterwards, accepts 1 1: done\n")})
+    BOOST_TEST(contains(said, line), line << " is not in\n" << said);
+}
 
 BOOST_AUTO_TEST_CASE(a_call_that_is_not_as_the_kernel_was_checked_is_answered_with_a_sentence) {
   const std::string said = called({});

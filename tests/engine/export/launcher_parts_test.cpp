@@ -6,7 +6,9 @@
 #include <boost/test/unit_test.hpp>
 #include <sstream>
 
+#include "evaluators/judge/extents.hpp"
 #include "evaluators/launchers/cpp_expression.hpp"
+#include "evaluators/launchers/index_inputs.hpp"
 #include "support/contains.hpp"
 #include "support/simulated_evaluator.hpp"
 
@@ -71,6 +73,46 @@ BOOST_AUTO_TEST_CASE(the_plan_of_an_export_has_each_launch_once) {
   BOOST_TEST(plan_of_each_launch({task, never, facts, workloads}).value().kernels.size() == 2U);
   last.when.reset();
   BOOST_TEST(!plan_of_each_launch({task, never, facts, workloads}));
+}
+
+BOOST_AUTO_TEST_CASE(parameters_have_the_values_that_checks_give_them) {
+  const Task attention = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/attention_forward");
+  const auto checked = checked_parameters(attention);
+  BOOST_TEST((checked.at("scale") == std::pair(-4.0, 4.0)));
+  BOOST_TEST((checked.at("window") == std::pair(1.0, 2147483647.0)));  // drawn as an amount, and as all keys
+  BOOST_TEST((checked.at("softcap") == std::pair(1.0, 50.0)));
+  BOOST_TEST(!checked.contains("causal"));
+  Task without = attention;
+  for (Parameter& parameter : without.parameters) parameter.range.reset();
+  const auto near = checked_parameters(without).at("scale");  // half and twice what is listed
+  BOOST_TEST(near.first > 0.0);
+  BOOST_TEST(near.second < 4.0);
+
+  const Variant variant = load_variant(attention.folder / "seeds/vectorised.cpp", attention);
+  const Facts facts;
+  const std::vector<Workload> workloads = attention.workloads("cpu_quick")->workloads;
+  LauncherInput input{attention, variant, facts, workloads};
+  input.checked = checked;
+  BOOST_TEST(words_of_parameters(input) ==
+             "causal 0 or 1; scale from -4 to 4, or 1 / sqrt(D); window from 1 to 2147483647, or 0; softcap "
+             "from 1 to 50, or 0");
+}
+
+BOOST_AUTO_TEST_CASE(inputs_of_whole_numbers_have_the_values_that_checks_give_them) {
+  const auto values = [](const char* name) {
+    const Task task = load_task(std::string(CULTIVAR_SOURCE_DIR) + "/configs/tasks/" + name);
+    std::string text;
+    for (const auto& [tensor, words] : values_of_whole_inputs(task)) {
+      BOOST_TEST(is_index(task, *task.tensor(tensor)));
+      text += tensor + ": " + words + "\n";
+    }
+    return text;
+  };
+  BOOST_TEST(values("softmax").empty());
+  BOOST_TEST(values("rope") == "positions: from 0 to P - 1\n");
+  BOOST_TEST(values("cross_entropy") == "targets: from 0 to V - 1, or ignore_index\n");
+  BOOST_TEST(values("attention_paged") ==
+             "page_table: from 0 to N - 1\nlengths: from 1 to M * PAGE\n");  // pages may be shared
 }
 
 BOOST_AUTO_TEST_SUITE_END()
