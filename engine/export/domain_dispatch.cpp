@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -26,14 +27,32 @@ double infinite_if_absent(const std::map<IndividualId, double>& times, Individua
   return found == times.end() ? std::numeric_limits<double>::infinity() : found->second;
 }
 
+constexpr std::array<std::string_view, 5> kWhy{"host_fault", "late", "too_slow", "not_computed", "earlier"};
+
 }  // namespace
+
+LeftOut LeftOut::after(const Evaluation& rejected) {
+  if (rejected.host_fault)
+    return {Why::host_fault, rejected.host_fault, std::string(cultivar::words_of(*rejected.host_fault))};
+  return {Why::late, {}, "the measurement did not end in time"};
+}
+LeftOut LeftOut::too_slow(double most_seconds) {
+  return {Why::too_slow, {}, fmt::format("a call takes more than {:.6g} ms", 1e3 * most_seconds)};
+}
+LeftOut LeftOut::not_computed() {
+  return {Why::not_computed, {}, "no kernel computed it"};
+}
 
 void to_json(json& j, const ShapeTimes& t) {
   json kernels = json::object(), failed = json::object();
   for (const auto& [id, seconds] : t.kernels) kernels[std::to_string(id)] = seconds;
   for (const auto& [id, why] : t.failed) failed[std::to_string(id)] = why;
-  j = {{"shape", t.shape}, {"values", t.values},     {"kernels", kernels},  {"contenders", t.contenders},
-       {"failed", failed}, {"left_out", t.left_out}, {"spent_s", t.spent_s}};
+  j = {{"shape", t.shape},           {"values", t.values}, {"kernels", kernels},
+       {"contenders", t.contenders}, {"failed", failed},   {"left_out", t.left_out ? t.left_out->words : ""},
+       {"spent_s", t.spent_s}};
+  if (!t.left_out) return;
+  j["left_out_why"] = kWhy.at(static_cast<std::size_t>(t.left_out->why));
+  if (t.left_out->fault) j["host_fault"] = name_of(*t.left_out->fault);
 }
 
 void from_json(const json& j, ShapeTimes& t) {
@@ -43,7 +62,12 @@ void from_json(const json& j, ShapeTimes& t) {
   for (const auto& [id, seconds] : j.at("kernels").items()) t.kernels[std::stoll(id)] = seconds.get<double>();
   for (const auto& [id, why] : j.at("failed").items()) t.failed[std::stoll(id)] = why.get<std::string>();
   j.at("contenders").get_to(t.contenders);
-  j.at("left_out").get_to(t.left_out);
+  if (std::string words = j.at("left_out"); !words.empty()) {
+    t.left_out = LeftOut{LeftOut::Why::earlier, {}, std::move(words)};
+    const auto why = std::ranges::find(kWhy, j.value("left_out_why", std::string(kWhy.back())));
+    if (why != kWhy.end()) t.left_out->why = static_cast<LeftOut::Why>(why - kWhy.begin());
+    if (j.contains("host_fault")) t.left_out->fault = host_fault_named(j["host_fault"].get<std::string>());
+  }
   j.at("spent_s").get_to(t.spent_s);
 }
 
@@ -60,7 +84,7 @@ DispatchFigures figures_of(const DomainDispatch& dispatch, const std::vector<Sha
   DispatchFigures figures;
   std::vector<double> regrets, ratios;
   for (const ShapeTimes& times : shapes) {
-    if (!times.left_out.empty()) continue;
+    if (times.left_out) continue;
     const TimedShape shape = timed_shape(times, dispatch.kernels);
     regrets.push_back(regret(dispatch.table, shape));
     if (figures.worst_on.empty() || regrets.back() > figures.worst)

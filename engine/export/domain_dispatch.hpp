@@ -20,6 +20,23 @@
 
 namespace cultivar {
 
+// Why a shape does not count.
+struct LeftOut {
+  enum class Why {
+    host_fault,    // of the machine: `fault`
+    late,          // a timeout, caused by the kernel or by a busy machine
+    too_slow,      // a call takes longer than is asked for
+    not_computed,  // by any kernel
+    earlier        // not known: in the file of an earlier version, which has the words only
+  } why = Why::not_computed;
+  std::optional<HostFault> fault = {};
+  std::string words = {};  // for people; the same for all shapes of a call with this reason
+
+  static LeftOut after(const Evaluation& rejected);  // which is not, or not surely, due to the kernel
+  static LeftOut too_slow(double most_seconds);
+  static LeftOut not_computed();
+};
+
 // Medians of interleaved runs on one shape, in seconds; every timed output was checked.
 struct ShapeTimes {
   std::string shape = {};                       // its name
@@ -27,7 +44,7 @@ struct ShapeTimes {
   std::map<IndividualId, double> kernels = {};  // of those that serve it
   std::map<std::string, double> contenders = {};
   std::map<IndividualId, std::string> failed = {};  // kernels that failed by their own fault, with the reason
-  std::string left_out = {};                        // why it does not count; empty: it does
+  std::optional<LeftOut> left_out = {};             // nullopt: it counts
   double spent_s = 0.0;                             // wall time of the measurement, with its compilation
 };
 void to_json(nlohmann::json&, const ShapeTimes&);
@@ -38,10 +55,11 @@ struct DomainDispatch {
   double most_bytes = 0.0, most_seconds = 0.0;  // of its shapes: all tensors together; a call
   std::vector<IndividualId> kernels;            // the best of the run first; the table has their indices
   DispatchTable table;
-  std::size_t learnt = 0;                            // shapes from which it was
-  std::vector<ShapeTimes> drawn;                     // later
-  std::vector<ShapeTimes> listed;                    // the run's workloads
-  std::map<std::string, std::size_t> left_out = {};  // drawn shapes that do not count, by reason
+  std::size_t learnt = 0;          // shapes from which it was
+  std::vector<ShapeTimes> drawn;   // later
+  std::vector<ShapeTimes> listed;  // the run's workloads
+  std::map<std::string, std::size_t> left_out =
+      {};  // drawn shapes that do not count, by the words of the reason
 };
 void to_json(nlohmann::json&, const DomainDispatch&);
 void from_json(const nlohmann::json&, DomainDispatch&);  // throws nlohmann::json::exception

@@ -93,7 +93,7 @@ class PortfolioOver {
   }
   static std::size_t counted(const std::vector<ShapeTimes>& shapes) {
     return static_cast<std::size_t>(
-        std::ranges::count_if(shapes, [](const ShapeTimes& each) { return each.left_out.empty(); }));
+        std::ranges::count_if(shapes, [](const ShapeTimes& each) { return !each.left_out; }));
   }
 
   // What counts against the budget.
@@ -319,8 +319,8 @@ class PortfolioOver {
         "domain",
         counted(shapes), shapes.size(),
         std::ranges::find_if(shapes.rbegin(), shapes.rend(), [](const ShapeTimes& each) {
-          return !each.left_out.empty();
-        })->left_out);
+          return each.left_out.has_value();
+        })->left_out->words);
   }
 
   // All members, or those of the choice, that serve the shape and did not fail elsewhere.
@@ -353,7 +353,7 @@ class PortfolioOver {
   std::vector<TimedShape> learnt_from(const std::vector<IndividualId>& kernels) const {
     std::vector<TimedShape> shapes;
     for (const ShapeTimes& each : log_.learning())
-      if (each.left_out.empty()) shapes.push_back(timed_shape(each, kernels));
+      if (!each.left_out) shapes.push_back(timed_shape(each, kernels));
     return shapes;
   }
 
@@ -422,7 +422,7 @@ class PortfolioOver {
                         .drawn = log_.proving(),
                         .listed = log_.listed()};
     for (const ShapeTimes& each : over.drawn)
-      if (!each.left_out.empty()) ++over.left_out[each.left_out];
+      if (each.left_out) ++over.left_out[each.left_out->words];
     constexpr double kUnknown = std::numeric_limits<double>::infinity();
     for (const Workload& workload : workloads_) {
       PortfolioEntry entry{workload.name, chosen_for(choice, workload), 0.0, 0.0, 0.0};

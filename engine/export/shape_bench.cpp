@@ -14,13 +14,6 @@ namespace {
 constexpr int kRunsOfShape = 30;
 constexpr double kSecondsOfShape = 0.4;
 
-// Without what differs from shape to shape, so that equal reasons are counted together.
-std::string reason_alone(std::string reason, const std::string& shape) {
-  for (std::size_t at = reason.find(shape); at != std::string::npos; at = reason.find(shape, at))
-    reason.replace(at, shape.size(), "it");
-  return reason.substr(0, reason.find(": "));
-}
-
 bool is_own_fault(const Evaluation& rejected) {
   return !rejected.host_fault && !rejected.late;
 }
@@ -49,20 +42,20 @@ Expected<ShapeTimes> ShapeBench::times(int worker, const Workload& shape,
       break;
     }
     if (!is_own_fault(*found)) {
-      times.left_out = reason_alone(found->reason, shape.name);
+      times.left_out = LeftOut::after(*found);
       break;
     }
     times.failed[sides.front().first] = found->reason;
     sides.erase(sides.begin());
   }
   // Why one of the others has no time is known only of a variant that is timed alone.
-  for (std::size_t i = 1; i < sides.size() && times.left_out.empty(); ++i) {
+  for (std::size_t i = 1; i < sides.size() && !times.left_out; ++i) {
     if (times.kernels.contains(sides[i].first)) continue;
     const auto alone = timed(worker, shape, {sides[i]}, false, what);
     if (!alone) return tl::make_unexpected(alone.error());
     if (!alone->measured() && is_own_fault(*alone)) times.failed[sides[i].first] = alone->reason;
   }
-  if (times.kernels.empty() && times.left_out.empty()) times.left_out = "no kernel computed it";
+  if (times.kernels.empty() && !times.left_out) times.left_out = LeftOut::not_computed();
   times.spent_s = seconds_since(start);
   return times;
 }
@@ -104,8 +97,7 @@ void ShapeBench::take(const Evaluation& found, const std::vector<Side>& sides, S
   }
   double fastest = first;
   for (const auto& [id, seconds] : times.kernels) fastest = std::min(fastest, seconds);
-  if (fastest > most_seconds_)
-    times.left_out = fmt::format("a call takes more than {:.6g} ms", 1e3 * most_seconds_);
+  if (fastest > most_seconds_) times.left_out = LeftOut::too_slow(most_seconds_);
 }
 
 }  // namespace cultivar

@@ -14,6 +14,7 @@
 #include "evaluators/judge/large_check.hpp"
 #include "evaluators/judge/sampler.hpp"
 #include "evaluators/judge/source_numbers.hpp"
+#include "evaluators/judge/specialisation_checks.hpp"
 #include "evaluators/judge/stages.hpp"
 #include "evaluators/statistics/quantiles.hpp"
 #include "evaluators/system/clock.hpp"

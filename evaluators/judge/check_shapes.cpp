@@ -74,6 +74,13 @@ bool is_of_another(const WorkloadSet& set, Target target) {
 
 }  // namespace
 
+std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
+  std::vector<Workload> shapes;
+  for (const Stage stage : {Stage::sweep, Stage::edge})
+    std::ranges::copy(claimed_shapes(task, stage, variant), std::back_inserter(shapes));
+  return shapes;
+}
+
 std::vector<Workload> holdout_workloads(const Task& task, const Variant& variant) {
   std::vector<Workload> workloads = holdout_of(task, variant.manifest.target);
   std::erase_if(workloads, [&](const Workload& w) { return !claims(variant, task, w); });
@@ -183,6 +190,20 @@ std::vector<Workload> claimed(const Variant& variant, const Task& task,
   for (const Workload& workload : workloads)
     if (claims(variant, task, workload)) result.push_back(workload);
   return result;
+}
+
+bool applies(const Task& task, const StressCase& stress, const Workload& workload) {
+  for (const auto& [name, replaced] : stress.fills) {
+    const TensorSpec& tensor = *task.tensor(name);
+    const Fill fill = task.fill(replaced, workload), usual = task.fill(tensor.fill, workload);
+    if (!is_whole(fill.kind)) continue;
+    const auto extent = static_cast<double>(extent_along(usual.axis, task.shape(tensor, workload)));
+    const double greatest = usual.kind == Fill::Kind::permutation ? usual.a + extent : usual.b;
+    if (fill.kind != Fill::Kind::integers || fill.a < std::min(0.0, usual.a) || fill.b > greatest ||
+        fill.b <= fill.a)
+      return false;
+  }
+  return true;
 }
 
 }  // namespace cultivar

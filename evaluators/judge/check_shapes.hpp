@@ -20,6 +20,8 @@ std::vector<Workload> claimed(const Variant&, const Task&, const std::vector<Wor
 std::vector<Workload> check_shapes(const Task&, Stage, Target);
 // The check shapes that the variant claims.
 std::vector<Workload> claimed_shapes(const Task&, Stage, const Variant&);
+// Those of sweep and edge, near which others are drawn.
+std::vector<Workload> small_listed(const Task&, const Variant&);
 // The holdout workloads that the variant claims: from the target's own set ("cpu_holdout") if the task has
 // one, otherwise from "holdout".
 std::vector<Workload> holdout_workloads(const Task&, const Variant&);
@@ -37,6 +39,10 @@ std::vector<Workload> every_claimed_shape(const Task&, const Variant&);
 // Every macro assignment to compile, without duplicates; the one that smoke needs comes first.
 std::vector<std::vector<std::string>> macro_assignments(const Task&, const Variant&,
                                                         const std::vector<Workload>&, Breadth);
+
+// Whether a stress case may be used on a shape that no file lists: its whole numbers, such as indices, must
+// not lie beyond those of the task's own fills there.
+bool applies(const Task&, const StressCase&, const Workload&);
 
 // What the device would reject (a constraint, a plan) among the check shapes and holdout workloads that the
 // variant claims. A search compiles and runs some of them only to confirm a kernel, which would be late to

@@ -4,18 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <map>
 #include <random>
-#include <set>
 
+#include "evaluators/judge/alternatives.hpp"
+#include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/claims.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
 #include "evaluators/judge/memory_need.hpp"
 #include "evaluators/judge/outcomes.hpp"
 #include "evaluators/judge/shrinking.hpp"
-#include "evaluators/judge/source_numbers.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/random.hpp"
 #include "evaluators/task/composition.hpp"
@@ -41,13 +40,7 @@ constexpr ShapeLimits kTables{2e8, 0x1p26 * 1.25};
 constexpr std::uint64_t kTableTurns = 4;
 // From here on a dimension may need a medium size.
 constexpr double kLargeFocus = 0x1p15;
-// How much more a shape may cost than the stress shapes, to have the macros of a specialisation.
-constexpr double kStressFactor = 8.0;
-constexpr std::size_t kStressShapes = 2;  // of a specialisation, in a confirmation
-// And in a search, of so many specialisations and stress cases, chosen secretly.
-constexpr std::size_t kStressedSearching = 4, kCasesSearching = 2;
-constexpr std::uint64_t kComposedRuns = 4;  // of each of these
-constexpr std::size_t kFirstTurns = 6;      // of a shape at a number, before shapes elsewhere
+constexpr std::size_t kFirstTurns = 6;  // of a shape at a number, before shapes elsewhere
 // Kinds of values, of which one shape begins with others than the one before.
 constexpr std::size_t kStartsApart = 5;
 constexpr std::size_t kOutcomeShapes = 8;  // that show an outcome, or more are drawn for it
@@ -61,13 +54,6 @@ constexpr double kLeastJointFlops = 1e3;
 constexpr std::size_t kMostDivisors = 96, kMostTables = 8;
 constexpr std::size_t kFilledFirst = 2;  // pairs of dimensions, before wide rows
 constexpr std::uint64_t kElsewhere = 4;  // one run of so many has the facts of another machine
-
-std::vector<Workload> small_listed(const Task& task, const Variant& variant) {
-  std::vector<Workload> shapes;
-  for (const Stage stage : {Stage::sweep, Stage::edge})
-    std::ranges::copy(claimed_shapes(task, stage, variant), std::back_inserter(shapes));
-  return shapes;
-}
 
 // Of seven runs one has ordinary values, one those of a stress case, three are composed and two are mixed.
 CheckValues drawn_values(const Task& task, const Workload& shape, std::uint64_t seed) {
@@ -103,41 +89,6 @@ std::vector<CheckValues> all_values(const Task& task, const Workload& shape, std
   }
   for (const StressCase* stress : cases) add({.stress = stress});
   return all;
-}
-
-// For each alternative of `requires` that holds on none of `reached`, up to two usable shapes on which it
-// does. The alternatives for which none was found go to `unreached`.
-std::vector<Workload> draw_alternatives(const Task& task, const Variant& variant,
-                                        std::span<const Workload> reached, std::span<const Focus> foci,
-                                        std::uint64_t seed,
-                                        const std::function<bool(const Workload&)>& usable,
-                                        std::vector<ClaimedAlternative>* unreached) {
-  std::vector<Workload> drawn;
-  const std::vector<Workload> listed = listed_shapes(task, variant.manifest.target);
-  for (ClaimedAlternative& alternative : alternatives_beyond(task, variant, reached)) {
-    const std::function<bool(const Workload&)> holds = [&](const Workload& w) {
-      return claims(alternative.only, task, w) && usable(w);
-    };
-    std::vector<Workload> own;
-    for (const Workload& w : listed)
-      if (own.size() < 2 && holds(w)) own.push_back(w);
-    // Its own numbers first: they are few among those of the source.
-    std::vector<Focus> first;
-    for (const std::int64_t number : literals_in(alternative.text, variant.manifest.language->comments))
-      for (const Dimension& d : task.dimensions)
-        for (const double offset : {0.0, 1.0, -1.0})
-          first.push_back(
-              {d.name, std::max(1.0, static_cast<double>(number) + offset), Focus::Relation::none, {}, true});
-    std::ranges::copy(foci, std::back_inserter(first));
-    for (const ShapeLimits& limits : {kMediumShapes, kLargestShapes}) {
-      if (!own.empty()) break;
-      own = draw_focused_shapes(task, alternative.only, listed, limits, first, 2, seed, holds);
-      if (own.empty()) own = draw_shapes(task, alternative.only, listed, limits, 2, seed, holds);
-    }
-    if (own.empty() && unreached != nullptr) unreached->push_back(std::move(alternative));
-    std::ranges::copy(own, std::back_inserter(drawn));
-  }
-  return drawn;
 }
 
 // What one evaluation draws, and runs until something is wrong.
@@ -461,107 +412,6 @@ class DrawnChecks {
 };
 
 }  // namespace
-
-bool applies(const Task& task, const StressCase& stress, const Workload& workload) {
-  for (const auto& [name, replaced] : stress.fills) {
-    const TensorSpec& tensor = *task.tensor(name);
-    const Fill fill = task.fill(replaced, workload), usual = task.fill(tensor.fill, workload);
-    if (!is_whole(fill.kind)) continue;
-    const auto extent = static_cast<double>(extent_along(usual.axis, task.shape(tensor, workload)));
-    const double greatest = usual.kind == Fill::Kind::permutation ? usual.a + extent : usual.b;
-    if (fill.kind != Fill::Kind::integers || fill.a < std::min(0.0, usual.a) || fill.b > greatest ||
-        fill.b <= fill.a)
-      return false;
-  }
-  return true;
-}
-
-std::vector<Workload> draw_unknown_assignments(const Task& task, const Variant& variant,
-                                               const std::vector<std::vector<std::string>>& known,
-                                               std::uint64_t seed) {
-  if (variant.manifest.specialize.empty()) return {};
-  const std::vector<Workload> around = small_listed(task, variant);
-  std::vector<std::vector<std::string>> assignments = known;
-  const auto unknown = [&](const Workload& w) {
-    return std::ranges::find(assignments, macros(variant, task, w)) == assignments.end();
-  };
-  std::vector<Workload> drawn;
-  const auto add = [&](const std::vector<Workload>& shapes) {
-    for (const Workload& w : shapes)
-      if (drawn.size() < kDrawnAssignments && unknown(w)) {
-        assignments.push_back(macros(variant, task, w));
-        drawn.push_back(w);
-      }
-  };
-  std::vector<Focus> foci = foci_of(task, variant, derive_seed(seed, "foci"));
-  // A special case is compiled at its number only.
-  std::set<std::pair<std::string, double>> seen;
-  const auto others = std::stable_partition(foci.begin(), foci.end(), [&](const Focus& focus) {
-    return focus.compared && focus.relation == Focus::Relation::none &&
-           std::ranges::count(variant.manifest.specialize, focus.name) > 0 &&
-           seen.emplace(focus.name, focus.value).second;
-  });
-  // Small numbers are mostly those of lanes and bytes.
-  constexpr double kLeastWidth = 64.0;
-  std::stable_partition(foci.begin(), others, [&](const Focus& focus) { return focus.value >= kLeastWidth; });
-  if (foci.size() > 8 * kDrawnAssignments) foci.resize(8 * kDrawnAssignments);
-  std::vector<Workload> reached = every_claimed_shape(task, variant);
-  std::erase_if(reached, unknown);
-  add(draw_alternatives(task, variant, reached, foci, derive_seed(seed, "alternatives"), unknown, nullptr));
-  if (reached.empty()) reached = around;
-  add(draw_outcome_shapes(task, variant, reached, kOutcomeAssignments, derive_seed(seed, "outcomes"),
-                          unknown));
-  add(draw_focused_shapes(task, variant, around, kMediumShapes, foci, kFocusedAssignments, seed, unknown));
-  add(draw_shapes(task, variant, around, limits_of(task, around, 1.0), kDrawnAssignments, seed, unknown));
-  return drawn;
-}
-
-std::optional<Evaluation> check_stressed_specialisations(Checker& checker, const Task& task,
-                                                         const Compiled& compiled,
-                                                         const std::vector<Workload>& timed, bool confirming,
-                                                         std::uint64_t seed, const Announce& progress) {
-  const Variant& variant = compiled.variant;
-  if (variant.manifest.specialize.empty() || task.stress.empty()) return std::nullopt;
-  const std::vector<Workload> stressed = claimed_shapes(task, Stage::stress, variant);
-  std::set<std::vector<std::string>> known;
-  for (const Workload& w : stressed) known.insert(macros(variant, task, w));
-  std::vector<Workload> others = timed;
-  if (confirming) {
-    std::ranges::copy(every_claimed_shape(task, variant), std::back_inserter(others));
-    std::ranges::copy(compiled.drawn, std::back_inserter(others));
-  }
-  const std::vector<Workload> around = stressed.empty() ? small_listed(task, variant) : stressed;
-  const ShapeLimits limits = limits_of(task, around, kStressFactor);
-  std::mt19937_64 order(derive_seed(seed, "order"));
-  if (!confirming) std::ranges::shuffle(others, order);
-  std::uint64_t run = 0;
-  std::size_t reached = 0;
-  for (const Workload& like : others) {
-    std::vector<std::string> own = macros(variant, task, like);
-    if (compiled.binary(own) == nullptr || !known.insert(own).second) continue;
-    if (!confirming && ++reached > kStressedSearching) break;
-    for (const Workload& shape :
-         draw_shapes_like(task, variant, around, limits, like, confirming ? kStressShapes : 1,
-                          derive_seed(seed, "alike", run))) {
-      std::vector<const StressCase*> cases;
-      for (const StressCase& stress : task.stress)
-        if (applies(task, stress, shape)) cases.push_back(&stress);
-      if (!confirming) std::ranges::shuffle(cases, order);
-      if (!confirming && cases.size() > kCasesSearching) cases.resize(kCasesSearching);
-      for (const StressCase* stress : cases) {
-        progress({Stage::stress, {}, fmt::format("stress {} {}", shape.name, stress->name)});
-        if (auto wrong = checker.check(Stage::stress, compiled, shape, derive_seed(seed, "stress", run++),
-                                       {.stress = stress, .drawn_shape = true}))
-          return wrong;
-      }
-      for (std::uint64_t i = 0; i < (confirming ? kComposedRuns : 0); ++i)
-        if (auto wrong = checker.check(Stage::stress, compiled, shape, derive_seed(seed, "stress", run++),
-                                       {.composed = true, .drawn_shape = true}))
-          return wrong;
-    }
-  }
-  return std::nullopt;
-}
 
 std::optional<Evaluation> check_drawn_shapes(Checker& checker, const Facts& facts, const Task& task,
                                              const Compiled& compiled, const std::vector<Workload>& timed,

@@ -28,26 +28,6 @@ inline constexpr std::size_t kDrawnFar = 3;
 inline constexpr double kOutcomeSeconds = 15.0, kFilledSeconds = 8.0, kLongestSeconds = 15.0,
                         kDrawnSeconds = 45.0, kDrawnKindsSeconds = 15.0;
 
-// Assignments of macros for which nothing is compiled yet are drawn too, when a variant is to be confirmed.
-inline constexpr std::size_t kDrawnAssignments = 24, kOutcomeAssignments = 6, kFocusedAssignments = 18;
-// Shapes near the check shapes whose macros are not among `known`: up to kOutcomeAssignments where a
-// condition of the manifest has an outcome that no known one shows, up to kFocusedAssignments at a focus of
-// what the variant specializes, at numbers with which its source compares something. None if the variant
-// specializes nothing.
-std::vector<Workload> draw_unknown_assignments(const Task&, const Variant&,
-                                               const std::vector<std::vector<std::string>>& known,
-                                               std::uint64_t seed);
-
-// Whether a stress case may be used on a shape that no file lists: its whole numbers, such as indices, must
-// not lie beyond those of the task's own fills there.
-bool applies(const Task&, const StressCase&, const Workload&);
-
-// Every stress case on shapes of the specialisations that no stress shape reaches: of the timed workloads',
-// or, when it is to be confirmed, of every one that is compiled. nullopt: passed.
-std::optional<Evaluation> check_stressed_specialisations(Checker&, const Task&, const Compiled&,
-                                                         const std::vector<Workload>& timed, bool confirming,
-                                                         std::uint64_t seed, const Announce&);
-
 using FindShape = std::function<std::optional<Workload>()>;
 // nullopt: passed. A variant whose constraints exclude many of the shapes that it claims is rejected, and so
 // is one that is to be confirmed (`confirming`) and claims no shape but listed ones, or what no check

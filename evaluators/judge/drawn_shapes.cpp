@@ -379,18 +379,42 @@ std::vector<Workload> draw_large_counts(const Task& task, const Variant& variant
     const auto count = static_cast<double>(*number);
     if (count < kLeast || count > kMost || drawn.size() == kCounts) continue;
     Workload like = timed[below(stream, timed.size())];
+    const std::string& name = growing[below(stream, growing.size())].first;
     double elements = 0.0;
+    const TensorSpec* largest = nullptr;  // of those that grow with it
     for (const TensorSpec& tensor : task.tensors) {
+      if (std::ranges::count(tensor.shape, name) == 0) continue;
       double own = 1.0;
       for (const std::int64_t extent : task.shape(tensor, like)) own *= static_cast<double>(extent);
-      elements = std::max(elements, own);
+      if (own > elements) elements = own, largest = &tensor;
     }
-    const std::string& name = growing[below(stream, growing.size())].first;
+    if (largest == nullptr) continue;
     Bindings given = given_values(task, like);
     const double each = elements / like.values.at(name);  // elements for each index of this dimension
     given[name] = std::floor(count / each) + 1.0 + static_cast<double>(below(stream, 3));
-    const Expected<Workload> shape = make_workload(task, std::move(given), like.dtype, true);
-    if (shape && claims(variant, task, *shape) && usable(*shape)) drawn.push_back(*shape);
+    std::optional<Workload> shape;
+    const auto take = [&](Bindings values) {
+      const Expected<Workload> made = make_workload(task, std::move(values), like.dtype, true);
+      const bool taken = made && claims(variant, task, *made) && usable(*made);
+      if (taken) shape = *made;
+      return taken;
+    };
+    // It may have to be a multiple of another dimension.
+    for (int more = 0; more < kProposals && !take(given); ++more) given[name] += 1.0;
+    // Work grows with the count. Dimensions that the largest tensor lacks, such as those that are summed
+    // over, become short: a time-out would be no fault of the kernel.
+    for (const Dimension& d : task.dimensions) {
+      if (!shape || task.flops(*shape) <= kLargestShapes.flops) break;
+      if (std::ranges::count(largest->shape, d.name) > 0) continue;
+      // None of the others follows it.
+      Bindings shorter = given_values(task, *shape);
+      for (const Dimension& other : task.dimensions) shorter[other.name] = shape->values.at(other.name);
+      for (double length = 1.0; length < shape->values.at(d.name); length *= 2.0) {
+        shorter[d.name] = length;
+        if (take(shorter)) break;
+      }
+    }
+    if (shape && task.flops(*shape) <= kLargestShapes.flops) drawn.push_back(std::move(*shape));
   }
   return drawn;
 }

@@ -70,7 +70,8 @@ std::vector<Workload> draw_far_shapes(const Task&, const Variant&, std::span<con
                                       const ShapeLimits&, std::size_t count, std::uint64_t seed,
                                       const std::function<bool(const Workload&)>& usable);
 // Shapes near timed ones of which the largest tensor has a few elements more than a number of the source that
-// no other check exceeds (2^22 to 2^28): one for each of the two greatest such numbers. Costly: hundreds of
+// no other check exceeds (2^22 to 2^28): one for each of the two greatest such numbers, if its work is within
+// that of kLargestShapes; dimensions that this tensor lacks are shortened for that. Costly: hundreds of
 // megabytes.
 std::vector<Workload> draw_large_counts(const Task&, const Variant&, std::span<const Workload> timed,
                                         std::uint64_t seed,

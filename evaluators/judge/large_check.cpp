@@ -256,6 +256,9 @@ LargeCheck check_large(const CascadeSite& site, const Compiled& compiled, std::u
 namespace {
 
 constexpr double kSecondsOfProduct = 1.5;
+// The most operations of a task whose inputs are derived for such a run: fractions of a second. A product of
+// two dimensions beyond 2^32 leaves nothing to shorten.
+constexpr double kMostDerivedFlops = 1e9;
 
 std::string note_of_product(const std::string& product) {
   return fmt::format(
@@ -336,10 +339,15 @@ class ProductShape {
   std::string repeated_;
 };
 
-// One run, of which only a crash counts: most are too slow to end, and rows that repeat may be wrong.
+// One run, of which only a crash counts: most are too slow to end, rows that repeat may be wrong, and inputs
+// are 0 unless they are whole numbers. None where derived inputs are such numbers.
 std::optional<Evaluation> crash_of(const CascadeSite& site, const Compiled& compiled, const Facts& facts,
                                    const LargeShape& shape) {
   const Task& task = site.task;
+  if (std::ranges::any_of(task.tensors, [&](const TensorSpec& tensor) {
+        return task.is_derived(tensor.name) && !is_floating(task.dtype(tensor, shape.workload));
+      }))
+    return std::nullopt;
   const auto plan = make_plan(compiled.variant, task, shape.workload, facts);
   const Binary* const binary = compiled.binary(macros(compiled.variant, task, shape.workload));
   const std::vector<Repetition> repetitions =
@@ -427,6 +435,15 @@ std::optional<Evaluation> check_products(const CascadeSite& site, const Compiled
   const std::vector<Workload> around = every_claimed_shape(task, compiled.variant);
   Checker checker(site.device, task, site.oracle,
                   {.run_deadline_s = kSecondsOfProduct, .oracle_flops = kComparedFlops, .awaited = true});
+  const auto wrong_on = [&](const Workload& shape) -> std::optional<Evaluation> {
+    // Deriving takes about as long as the task, in which no deadline ends it.
+    if (task.derived && task.flops(shape) > kMostDerivedFlops)
+      return crash_of(site, trapping, facts, {shape, shape, {}, 0, 0, 0, 0});
+    site.progress({Stage::confirm, {}, "confirm " + shape.name});
+    auto wrong =
+        checker.check(Stage::confirm, trapping, shape, derive_seed(seed, shape.name), {.drawn_shape = true});
+    return wrong && (wrong->late || wrong->host_fault) ? std::nullopt : std::move(wrong);
+  };
   for (std::size_t i = 0; i < task.dimensions.size(); ++i)
     for (std::size_t j = i + 1; j < task.dimensions.size(); ++j) {
       const std::string &a = task.dimensions[i].name, &b = task.dimensions[j].name;
@@ -436,10 +453,8 @@ std::optional<Evaluation> check_products(const CascadeSite& site, const Compiled
         foci.push_back({a, of_a, Focus::Relation::none, {}, true, Focus::Others::least, b, of_b});
       for (const Workload& shape : draw_focused_shapes(task, compiled.variant, around, kProducts, foci, 1,
                                                        derive_seed(seed, a + b), usable)) {
-        site.progress({Stage::confirm, {}, "confirm " + shape.name});
-        auto wrong = checker.check(Stage::confirm, trapping, shape, derive_seed(seed, shape.name),
-                                   {.drawn_shape = true});
-        if (!wrong || wrong->late || wrong->host_fault) continue;
+        auto wrong = wrong_on(shape);
+        if (!wrong) continue;
         wrong->diagnostics += note_of_product(fmt::format("{} x {}", a, b));
         return wrong;
       }

@@ -14,6 +14,7 @@
 #include "evaluators/devices/device.hpp"
 #include "evaluators/judge/check_shapes.hpp"
 #include "evaluators/judge/extents.hpp"
+#include "evaluators/judge/fault_rejections.hpp"
 #include "evaluators/judge/requests.hpp"
 
 namespace cultivar {
@@ -49,14 +50,6 @@ inline constexpr double kEveryRowFlops = 5e9;
 // The rows to compare: all, or whole blocks that include the first and the last.
 std::vector<std::int64_t> rows_to_check(const Task&, const Workload&, const RowLayout&, double oracle_flops,
                                         std::uint64_t seed);
-
-// True for faults that noise on a busy machine can cause; a kernel with such a fault this many times in a row
-// is rejected.
-bool may_be_noise(Fault::Kind);
-inline constexpr int kNoiseLimit = 3;
-
-// The rejection for a fault: describes the fault and where to look for its cause.
-Evaluation rejection_of(Stage, const Fault&, const std::string& where);
 
 // The values of a check's inputs: the task's fills, with a stress case's instead, with secret patterns
 // planted (task/mixture.hpp), unless they are too large (CheckLimits), or composed

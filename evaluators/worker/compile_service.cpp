@@ -9,7 +9,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "evaluators/judge/drawn_checks.hpp"
+#include "evaluators/judge/specialisation_checks.hpp"
 #include "evaluators/system/clock.hpp"
 #include "evaluators/system/json_text.hpp"
 #include "evaluators/system/process.hpp"

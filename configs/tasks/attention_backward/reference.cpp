@@ -286,10 +286,11 @@ constexpr int tile_queries = 96, tile_keys = 128, tile_depth = tile_keys;
 #pragma GCC push_options
 #pragma GCC optimize("fp-contract=fast")  // a * b + c in one instruction
 
-// c[m][n] += a[m][k] * b[k][n] for all m < tile_queries, k < inner, n < columns. Rows of a lie tile_keys apart.
+// c[m][n] += a[m][k] * b[k][n] for all m < rows, a multiple of block_rows, k < inner, n < columns. Rows of a lie
+// tile_keys apart.
 template <int c_stride>
-void add_product(int inner, const float* a, const float* b, float* c) {
-  for (int row = 0; row < tile_queries; row += block_rows, a += block_rows * tile_keys, c += block_rows * c_stride) {
+void add_product(int rows, int inner, const float* a, const float* b, float* c) {
+  for (int row = 0; row < rows; row += block_rows, a += block_rows * tile_keys, c += block_rows * c_stride) {
     Vector sums[block_rows][2];
     for (int m = 0; m < block_rows; ++m)
       for (int n = 0; n < 2; ++n) sums[m][n] = *reinterpret_cast<const Stored*>(c + m * c_stride + n * lanes);
@@ -383,9 +384,12 @@ extern "C" void derive_row(const ReferenceArgs& args, std::int64_t row, double* 
   const auto h = row % t.H, b = row / t.H;
   const Head head(t, b, h / (t.H / t.H_kv));
   const std::int64_t panels = (t.D + columns - 1) / columns, depths = (t.D + tile_depth - 1) / tile_depth;
+  // Of a tile: where queries are few, as in shapes with many heads, it must not take as long as a full one.
+  const auto tile_rows = static_cast<int>(std::min<std::int64_t>(
+      tile_queries, (std::min<std::int64_t>(t.S_q, tile_queries) + block_rows - 1) / block_rows * block_rows));
   std::vector<double> line(static_cast<std::size_t>(t.D));
-  std::vector<float> queries(std::size_t(depths) * tile_queries * tile_depth),  // [depth][query][element]
-      sums(std::size_t(panels) * tile_queries * columns), logits(tile_queries * tile_keys);
+  std::vector<float> queries(std::size_t(depths) * tile_rows * tile_depth),  // [depth][query][element]
+      sums(std::size_t(panels) * tile_rows * columns), logits(std::size_t(tile_rows) * tile_keys);
   for (std::int64_t first = 0; first < t.S_q; first += tile_queries) {
     const auto count = static_cast<int>(std::min<std::int64_t>(tile_queries, t.S_q - first));
     std::fill(queries.begin(), queries.end(), 0.0f);
@@ -396,17 +400,18 @@ extern "C" void derive_row(const ReferenceArgs& args, std::int64_t row, double* 
     for (int i = 0; i < count; ++i) {
       t.q->read(t.query_at(b, first + i, h), t.D, line.data());
       for (std::int64_t d = 0; d < t.D; ++d)
-        queries[(d / tile_depth * tile_queries + i) * tile_depth + d % tile_depth] = static_cast<float>(line[d]);
+        queries[(d / tile_depth * tile_rows + i) * tile_depth + d % tile_depth] = static_cast<float>(line[d]);
     }
     const auto end = t.visible(first + count - 1);
     for (std::int64_t tile = 0; tile < end; tile += tile_keys) {
       std::fill(logits.begin(), logits.end(), 0.0f);
       for (std::int64_t depth = 0; depth < depths; ++depth)
         for (int j = 0; j < tile_keys; j += columns)
-          add_product<tile_keys>(static_cast<int>(std::min<std::int64_t>(tile_depth, t.D - depth * tile_depth)),
-                                 queries.data() + depth * tile_queries * tile_depth,
+          add_product<tile_keys>(tile_rows,
+                                 static_cast<int>(std::min<std::int64_t>(tile_depth, t.D - depth * tile_depth)),
+                                 queries.data() + depth * tile_rows * tile_depth,
                                  head.keys.data() + (tile + j) * t.D + depth * tile_depth * columns, logits.data() + j);
-      for (int i = 0; i < tile_queries; ++i) {
+      for (int i = 0; i < tile_rows; ++i) {
         float* const logit = logits.data() + i * tile_keys;
         const auto seen =
             i < count ? static_cast<int>(std::clamp<std::int64_t>(t.visible(first + i) - tile, 0, tile_keys)) : 0;
@@ -418,20 +423,21 @@ extern "C" void derive_row(const ReferenceArgs& args, std::int64_t row, double* 
           const float rescale = maximum[i] == lowest ? 0.0f : std::exp(maximum[i] - top);
           total[i] *= rescale;
           for (std::int64_t p = 0; p < panels; ++p)
-            for (int n = 0; n < columns; ++n) sums[(p * tile_queries + i) * columns + n] *= rescale;
+            for (int n = 0; n < columns; ++n) sums[(p * tile_rows + i) * columns + n] *= rescale;
           maximum[i] = top;
         }
         total[i] += exponentiate(logit, maximum[i]);
       }
       for (std::int64_t p = 0; p < panels; ++p)
-        add_product<columns>(tile_keys, logits.data(), head.values.data() + (p * head.length + tile) * columns,
-                             sums.data() + p * tile_queries * columns);
+        add_product<columns>(tile_rows, static_cast<int>(std::min<std::int64_t>(tile_keys, t.S_kv - tile)),
+                             logits.data(), head.values.data() + (p * head.length + tile) * columns,
+                             sums.data() + p * tile_rows * columns);
     }
     for (int i = 0; i < count; ++i) {
       double* const o = out + (first + i) * t.D;
       const double factor = total[i] > 0.0 ? 1.0 / total[i] : 0.0;
       for (std::int64_t d = 0; d < t.D; ++d)
-        o[d] = factor * sums[(d / columns * tile_queries + i) * columns + d % columns];
+        o[d] = factor * sums[(d / columns * tile_rows + i) * columns + d % columns];
       out[t.S_q * t.D + first + i] = total[i] > 0.0 ? double(maximum[i]) + std::log(total[i]) : double(lowest);
     }
   }

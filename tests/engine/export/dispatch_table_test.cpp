@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(figures_say_regret_and_ratio_and_which_goals_are_missed) {
   dispatch.drawn = {{"a", values, {{7, 1.0}, {9, 2.0}}, {{"torch", 1.5}, {"other", 3.0}}},
                     {"b", values, {{7, 1.21}, {9, 1.0}}, {{"torch", 1.21}}},
                     {"c", values, {{9, 1.0}}, {}},
-                    {"d", values, {}, {}, {}, "too short"}};
+                    {"d", values, {}, {}, {}, LeftOut::not_computed()}};
   const DispatchFigures figures = figures_of(dispatch, dispatch.drawn);
   BOOST_TEST(figures.shapes == 3U);
   BOOST_TEST(figures.beside == 2U);

@@ -3,6 +3,7 @@
 // ends early, and what is said.
 #include "engine/export/portfolio_over.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <condition_variable>
@@ -285,8 +286,34 @@ BOOST_AUTO_TEST_CASE(shapes_beyond_the_limits_are_not_drawn_or_do_not_count) {
   slower.slow = 8.0;
   const KernelPortfolio within = must_be_decided(slower);
   BOOST_TEST(within.over->left_out.contains("a call takes more than 0.1 ms"));
+  BOOST_TEST(std::ranges::any_of(within.over->drawn, [](const ShapeTimes& each) {
+    return each.left_out && each.left_out->why == LeftOut::Why::too_slow;
+  }));
   for (const ShapeTimes& each : within.over->drawn)
-    BOOST_TEST((!each.left_out.empty() || each.values.at("R") * each.values.at("C") <= 12'500.0), each.shape);
+    BOOST_TEST((each.left_out.has_value() || each.values.at("R") * each.values.at("C") <= 12'500.0),
+               each.shape);
+}
+
+BOOST_AUTO_TEST_CASE(why_a_shape_does_not_count_is_told_apart_from_its_words) {
+  Evaluation late = rejection(Stage::measure, "timed out on R7: no message", "");
+  late.late = true;
+  for (const LeftOut& why : {LeftOut::after(host_rejection(Stage::measure, HostFault::busy, "R7: noise")),
+                             LeftOut::after(late), LeftOut::too_slow(1e-3), LeftOut::not_computed()}) {
+    ShapeTimes times{.shape = "R7"};
+    times.left_out = why;
+    const auto read = nlohmann::json(times).get<ShapeTimes>();
+    BOOST_REQUIRE(read.left_out.has_value());
+    BOOST_TEST((read.left_out->why == why.why));
+    BOOST_TEST((read.left_out->fault == why.fault));
+    BOOST_TEST(read.left_out->words == why.words);
+    BOOST_TEST(!why.words.empty());
+    BOOST_TEST(!contains(why.words, "R7"));
+  }
+  // Files of earlier versions have the words only.
+  nlohmann::json earlier(ShapeTimes{.shape = "R7"});
+  BOOST_TEST(!earlier.get<ShapeTimes>().left_out.has_value());
+  earlier["left_out"] = "no kernel computed it";
+  BOOST_TEST((earlier.get<ShapeTimes>().left_out->why == LeftOut::Why::earlier));
 }
 
 BOOST_AUTO_TEST_CASE(without_time_or_shapes_it_says_what_to_change) {

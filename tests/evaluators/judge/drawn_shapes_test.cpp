@@ -365,4 +365,28 @@ BOOST_AUTO_TEST_CASE(wide_rows_are_long_in_one_dimension_that_counts_no_rows) {
   }
 }
 
+// A count of elements says nothing of the work: with timed lengths such shapes took 6e11 operations and more.
+BOOST_AUTO_TEST_CASE(large_counts_are_met_by_shapes_of_limited_work) {
+  for (const char* name : {"attention_forward", "matmul", "softmax"}) {
+    const Task task = load_task(kTasks + name);
+    Variant variant = load_variant(kTasks + name + "/seeds/naive.cpp", task);
+    constexpr double kCount = 0x1p27;
+    variant.source += "\nstatic bool many(long long count) { return count > 134217728; }\n";
+    const std::vector<Workload> timed = task.workloads("cpu_quick")->workloads;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      const auto drawn = draw_large_counts(task, variant, timed, seed, [](const Workload&) { return true; });
+      BOOST_REQUIRE_MESSAGE(drawn.size() == 1U, name << ", seed " << seed);
+      const Workload& w = drawn.front();
+      BOOST_TEST(task.flops(w) <= kLargestShapes.flops, w.name);
+      double most = 0.0;
+      for (const TensorSpec& tensor : task.tensors) {
+        double own = 1.0;
+        for (const std::int64_t extent : task.shape(tensor, w)) own *= static_cast<double>(extent);
+        if (tensor.shape.size() > 1 && own > kCount) most = most == 0.0 ? own : std::min(most, own);
+      }
+      BOOST_TEST((most > kCount && most < 1.1 * kCount), w.name);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -10,6 +10,7 @@
 
 #include "evaluators/judge/drawn_checks.hpp"
 #include "evaluators/judge/drawn_shapes.hpp"
+#include "evaluators/judge/specialisation_checks.hpp"
 #include "evaluators/system/hash.hpp"
 #include "evaluators/system/random.hpp"
 #include "evaluators/timing/timing_stock.hpp"
