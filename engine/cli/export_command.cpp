@@ -88,6 +88,12 @@ int export_command(const Arguments& arguments) {
   const std::string place = as_typed(report.folder);
   output.line(fmt::format("Exported #{} to {}:", fmt::join(report.ids, ", #"), place));
   for (const std::string& file : report.files) output.line("  " + file);
+  for (const IndividualId each : report.ids)
+    if (!portfolio && !record.confirmation(each))
+      output.line(fmt::format(
+          "#{} was never confirmed: it passed the checks of the search alone, and may be wrong on other "
+          "shapes and values that the export accepts. A search that goes on confirms its best.",
+          each));
   output.line(fmt::format(
       "To build, check and time it {1}:\n"
       "  cmake -S {0} -B {0}/build && cmake --build {0}/build && {0}/build/verify\n{2}",

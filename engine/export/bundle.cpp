@@ -337,6 +337,13 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
       {"longest", longest_words(input.longest)},
       {"parameter_values", parameters_sentence(input)},
       {"index_values", values_sentence(task, config.target->on_host)},
+      {"confirmation_words",
+       std::ranges::all_of(*kernels, &BundledKernel::confirmed)
+           ? "The search checked the shapes that the task lists and shapes that it drew near them, not every "
+             "shape that is\naccepted."
+           : "**This kernel was never confirmed**: it was checked on the shapes that TABLE.md names, and not "
+             "on "
+             "the many that a confirmation draws,\nso that it may be wrong within these limits."},
       {"index_lines", ""},
       {"target", name_of(config.target)},
       {"library", library},

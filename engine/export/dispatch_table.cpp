@@ -8,6 +8,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "evaluators/system/json_fields.hpp"
 #include "operators/tune/forest.hpp"
@@ -144,14 +146,28 @@ class Growth {
     const double left = kernels_ == 0 ? 0.0 : totals[leaf.order.front()];
     leaf.cost = left + price_;
     if (depth == kMostTests || left <= std::max(price_, kNothing)) return leaf;
-    const DispatchTest test = best_test(some);
+    DispatchTest test = best_test(some);
     if (test.feature.factors.empty()) return leaf;
-    std::vector<std::size_t> holds, fails;
-    for (const std::size_t s : some) (test.holds(*shapes_[s]) ? holds : fails).push_back(s);
+    auto [holds, fails] = parted(some, test);
+    if (shapes_.size() > measured_) {  // so dense that the numbers between them are not round
+      const DispatchTest round{test.feature, two_digits(test.most)};
+      auto parts = parted(some, round);
+      if (std::min(measured_of(parts.first), measured_of(parts.second)) >= std::max<std::size_t>(1, least_))
+        test = round, std::tie(holds, fails) = std::move(parts);
+    }
     Node split{test, {grown(holds, depth + 1), grown(fails, depth + 1)}, {}, leaf.shapes, 0.0, 0};
     for (const Node& child : split.children) split.cost += child.cost, split.leaves += child.leaves;
     return split.cost < leaf.cost - kNothing ? split : leaf;
   }
+
+  // Where the test holds, and where it does not.
+  std::pair<std::vector<std::size_t>, std::vector<std::size_t>> parted(const std::vector<std::size_t>& some,
+                                                                       const DispatchTest& test) const {
+    std::pair<std::vector<std::size_t>, std::vector<std::size_t>> parts;
+    for (const std::size_t s : some) (test.holds(*shapes_[s]) ? parts.first : parts.second).push_back(s);
+    return parts;
+  }
+  static double two_digits(double number) { return std::stod(fmt::format("{:.1e}", number)); }
 
   // Without a feature: nothing tells these shapes apart.
   DispatchTest best_test(const std::vector<std::size_t>& some) const {

@@ -96,6 +96,7 @@ DispatchFigures figures_of(const DomainDispatch& dispatch, const std::vector<Sha
     if (figures.least_on.empty() || ratios.back() < figures.least)
       figures.least = ratios.back(), figures.least_on = times.shape;
   }
+  figures.kernels = dispatch.kernels.size();
   figures.shapes = regrets.size();
   figures.beside = ratios.size();
   if (!regrets.empty()) figures.regret = geometric_mean(regrets);
@@ -121,11 +122,16 @@ void to_json(json& j, const DispatchFigures& f) {
 
 std::string words_of(const DispatchFigures& f, const std::string& shapes) {
   if (f.shapes == 0) return fmt::format("No time was measured on {}.", shapes);
-  std::string words = fmt::format(
-      "On {} {}, the kernel that the table chooses takes {:.3f} times as long as the best of them (geometric "
-      "mean; goal {:.2f}{}), at most {:.3f} times (on {}; goal {:.2f}{}).",
-      f.shapes, shapes, f.regret, kGoalRegret, f.regret <= kGoalRegret ? "" : ", missed", f.worst, f.worst_on,
-      kGoalWorstRegret, f.worst <= kGoalWorstRegret ? "" : ", missed");
+  std::string words =
+      f.kernels == 1
+          ? fmt::format("One kernel was kept for all shapes, so that there is no choice to prove on {} {}.",
+                        f.shapes, shapes)
+          : fmt::format(
+                "On {} {}, the kernel that the table chooses takes {:.3f} times as long as the best of them "
+                "(geometric "
+                "mean; goal {:.2f}{}), at most {:.3f} times (on {}; goal {:.2f}{}).",
+                f.shapes, shapes, f.regret, kGoalRegret, f.regret <= kGoalRegret ? "" : ", missed", f.worst,
+                f.worst_on, kGoalWorstRegret, f.worst <= kGoalWorstRegret ? "" : ", missed");
   if (f.beside == 0) return words + " No contender was timed beside it.";
   return words +
          fmt::format(
@@ -189,6 +195,10 @@ Expected<DomainLog> DomainLog::open(std::filesystem::path file, const DomainLogK
     fresh.file_ = log.file_;
     fresh.seed_ = new_seed;
     fresh.why_new_ = std::move(why);
+    if (!fresh.why_new_.empty()) {
+      std::error_code ignored;
+      std::filesystem::rename(log.file_, fresh.earlier(), ignored);
+    }
     if (auto ok = write_atomically(fresh.file_, json_text(header_of(key, new_seed), -1) + "\n"); !ok)
       return tl::make_unexpected(ok.error());
     return fresh;
@@ -218,6 +228,9 @@ Expected<DomainLog> DomainLog::open(std::filesystem::path file, const DomainLogK
     return begin_anew(fmt::format("it cannot be read ({})", said_shortly(error)));
   }
   if (first) return begin_anew("it is empty");
+  for (const auto* const shapes : {&log.learning_, &log.proving_})
+    for (const ShapeTimes& each : *shapes)
+      if (each.left_out && each.left_out->passes()) log.known_.erase(each.shape);
   if (complete < text->size())
     if (auto ok = write_atomically(log.file_, std::string_view(*text).substr(0, complete)); !ok)
       return tl::make_unexpected(ok.error());
@@ -228,6 +241,8 @@ void DomainLog::take(const json& line) {
   const std::string& what = line.at("what").get_ref<const std::string&>();
   if (what == "drawn") {
     auto times = line.at("times").get<ShapeTimes>();
+    for (auto* const shapes : {&learning_, &proving_})
+      std::erase_if(*shapes, [&](const ShapeTimes& each) { return each.shape == times.shape; });
     known_.insert(times.shape);
     (choice_ ? proving_ : learning_).push_back(std::move(times));
   } else if (what == "listed") {

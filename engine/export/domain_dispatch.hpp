@@ -32,6 +32,8 @@ struct LeftOut {
   std::optional<HostFault> fault = {};
   std::string words = {};  // for people; the same for all shapes of a call with this reason
 
+  // Noise hid the times: a later call measures the shape again.
+  bool passes() const { return fault == HostFault::busy; }
   static LeftOut after(const Evaluation& rejected);  // which is not, or not surely, due to the kernel
   static LeftOut too_slow(double most_seconds);
   static LeftOut not_computed();
@@ -70,6 +72,7 @@ TimedShape timed_shape(const ShapeTimes&, const std::vector<IndividualId>& kerne
 // Of some of its shapes. Regret: the time of the kernel that the table chooses, over that of the best of the
 // kernels. Ratio: the time of the fastest contender of each shape, over that of the chosen kernel.
 struct DispatchFigures {
+  std::size_t kernels = 0;             // of the table
   std::size_t shapes = 0, beside = 0;  // `beside`: those that a contender computed
   double regret = 1.0, worst = 1.0;    // geometric mean, and the greatest
   std::string worst_on = {};
@@ -116,6 +119,10 @@ class DomainLog {
 
   std::uint64_t seed() const { return seed_; }  // of the shapes that the table is learnt from
   const std::string& why_new() const { return why_new_; }
+  // Where the file is then that was there before.
+  std::filesystem::path earlier() const {
+    return file_.parent_path() / (file_.stem().string() + ".before" + file_.extension().string());
+  }
 
   // Before a choice: shapes for learning. After it: shapes that were drawn later. A new choice makes all of
   // those shapes for learning.
@@ -124,7 +131,9 @@ class DomainLog {
   const std::vector<ShapeTimes>& listed() const { return listed_; }
   const std::optional<DispatchChoice>& choice() const { return choice_; }
   const std::map<IndividualId, Evaluation>& confirmations() const { return confirmations_; }
-  bool knows(const std::string& shape) const { return known_.contains(shape); }  // among the drawn ones
+  // Among the drawn ones of this call and of earlier ones, but for those that passes() says are measured
+  // again.
+  bool knows(const std::string& shape) const { return known_.contains(shape); }
 
   // Each is written before it counts.
   Expected<void> add(const ShapeTimes&);

@@ -74,6 +74,7 @@ json kernel_of(const BundledKernel& kernel) {
   json claim{{"individual", kernel.id()},
              {"source", kernel.folder + kernel.parts.values.at("kernel_file")},
              {"requires", manifest.requires_ ? json(manifest.requires_->text()) : json()},
+             {"confirmed", kernel.confirmed},
              {"most_elements", kernel.most_elements},
              {"compiled_in", manifest.specialize},
              {"built_in", built},

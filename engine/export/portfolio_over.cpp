@@ -64,7 +64,8 @@ class PortfolioOver {
     if (!opened) return tl::make_unexpected(opened.error());
     log_ = std::move(*opened);
     if (!log_.why_new().empty())
-      tell_("beginning anew, because of the earlier measurement: " + log_.why_new());
+      tell_(fmt::format("beginning anew, because of the earlier measurement, which is kept in {}: {}",
+                        log_.earlier().filename().string(), log_.why_new()));
     portfolio_.confirmations = log_.confirmations();
     for (const auto* known : {&log_.learning(), &log_.proving(), &log_.listed()})
       if (auto done = refuse_failed(*known); !done) return tl::make_unexpected(done.error());
@@ -221,8 +222,8 @@ class PortfolioOver {
     std::condition_variable changed = {};
     std::optional<Workload> waiting = {};  // for memory
     bool all_taken = false, over = false;
-    std::size_t in_flight = 0;
-    MemoryNeed held = {};  // by all that is in flight
+    std::size_t in_flight = 0, left_out = 0;  // in this call
+    MemoryNeed held = {};                     // by all that is in flight
     Expected<void> outcome = {};
 
     void end(Expected<void> how) {
@@ -261,6 +262,7 @@ class PortfolioOver {
         --m.in_flight;
         m.held.tensors -= need.tensors;
         m.held.worker -= need.worker;
+        if (times && times->left_out) ++m.left_out;
         if (!times)
           m.end(tl::make_unexpected(times.error()));
         else if (auto kept = m.keep(*times); !kept)
@@ -282,7 +284,7 @@ class PortfolioOver {
   // held to the limits of one; nullopt: there are enough, no time is left, or all is over.
   std::optional<Workload> taken(Measuring& m, std::unique_lock<std::mutex>& lock) {
     while (!m.over && counted(m.known) < m.most && elapsed() < m.deadline_s) {
-      if (m.known.size() > 4 * m.most + 40) {
+      if (m.left_out > 3 * m.most + 40) {
         m.end(failure("portfolio", too_many_left_out(m.known)));
         break;
       }
@@ -314,13 +316,16 @@ class PortfolioOver {
     return sum / static_cast<double>(std::max<std::size_t>(1, counted(shapes)));
   }
   static std::string too_many_left_out(const std::vector<ShapeTimes>& shapes) {
-    return fmt::format(
-        "--over: only {} of {} drawn shapes could be timed; the last of the others: {}. Choose another "
-        "domain",
-        counted(shapes), shapes.size(),
-        std::ranges::find_if(shapes.rbegin(), shapes.rend(), [](const ShapeTimes& each) {
-          return each.left_out.has_value();
-        })->left_out->words);
+    const LeftOut& last = *std::ranges::find_if(shapes.rbegin(), shapes.rend(), [](const ShapeTimes& each) {
+                             return each.left_out.has_value();
+                           })->left_out;
+    return fmt::format("--over: only {} of {} drawn shapes could be timed; the last of the others: {}. {}",
+                       counted(shapes), shapes.size(), last.words,
+                       last.passes()
+                           ? "Runs as short as these cannot be told from the noise of this machine: "
+                             "ask for larger shapes, or repeat the command, which measures them "
+                             "again, when nothing else runs"
+                           : "Choose another domain");
   }
 
   // All members, or those of the choice, that serve the shape and did not fail elsewhere.
@@ -366,18 +371,23 @@ class PortfolioOver {
         if (!portfolio_.refused.contains(member.id)) open.push_back(member.id);
       const std::vector<TimedShape> all = learnt_from(open);
       if (all.size() < kLeastShapes)
-        return failure("portfolio",
-                       fmt::format("only {} shapes were measured, too few to learn from; allow more with "
-                                   "--budget or --shapes; what was measured is kept",
-                                   all.size()));
+        return failure(
+            "portfolio",
+            all.size() < log_.learning().size()
+                ? too_many_left_out(log_.learning())
+                : fmt::format("only {} shapes were measured, too few to learn from; allow more with "
+                              "--budget or --shapes; what was measured is kept",
+                              all.size()));
       const double price = kKernelPrice * static_cast<double>(all.size());
       for (const std::size_t kernel : useful_kernels(all, open.size(), settings_.kernels, price))
         choice.kernels.push_back(open[kernel]);
       const std::vector<TimedShape> shapes = learnt_from(choice.kernels);
-      const std::vector<Bindings> further = drawn_beside(shapes);
+      const bool many = shapes.size() >= kLeastForForest;
+      const std::vector<Bindings> further = many ? drawn_beside(shapes) : std::vector<Bindings>{};
       choice.table =
           fit_table(shapes, choice.kernels.size(), dispatch_features(task_),
-                    kLeafPrice * static_cast<double>(shapes.size() + further.size()), kLeastInLeaf, further);
+                    (many ? kLeafPrice : kKernelPrice) * static_cast<double>(shapes.size() + further.size()),
+                    kLeastInLeaf, further);
       choice.learnt = shapes.size();
       const std::size_t refused = portfolio_.refused.size();
       for (const IndividualId id : choice.kernels) {

@@ -39,12 +39,12 @@ std::vector<IndividualId> members_over(const Record&, IndividualId best, const O
 // told what is being done, with an estimate of the rest, as text for people. The table must lower the mean
 // logarithm of the regret by at least kLeafPrice for each rule more, which is learnt from kLeastInLeaf shapes
 // or more (rules from fewer made the choice worse on shapes drawn later), and a further kernel by
-// kKernelPrice. It is fitted to the measured shapes and to kFurtherShapes others (`further` of fit_table).
-// An Error if the run has no best
-// kernel, the domain is not understood or holds no shape that can be timed, or the device does not answer;
-// once the evaluator was interrupted, `stop` must be set.
+// kKernelPrice. From kLeastForForest measured shapes on it is fitted to them and to kFurtherShapes others
+// (`further` of fit_table); with fewer each rule must lower it by kKernelPrice. An Error if the run has no
+// best kernel, the domain is not understood or holds no shape that can be timed, or the device does not
+// answer; once the evaluator was interrupted, `stop` must be set.
 inline constexpr double kLeafPrice = 0.0005, kKernelPrice = 0.002;
-inline constexpr std::size_t kFurtherShapes = 3000;
+inline constexpr std::size_t kFurtherShapes = 3000, kLeastForForest = 40;
 inline constexpr std::size_t kLeastInLeaf = 4;
 Expected<KernelPortfolio> decide_portfolio_over(const Record&, const Config&, Evaluator&, const OverSettings&,
                                                 const std::filesystem::path& log,

@@ -42,7 +42,8 @@ std::string remedy_for(Fault::Kind kind) {
     case Fault::Kind::killed:
       return "No kernel can send such a signal: find out which program or person did.";
     case Fault::Kind::memory_limit:
-      return "Give this machine or container more memory, or let the kernel and the workloads need less.";
+      return "Give this machine or container more memory or processes (ulimit -u), or let the kernel and the "
+             "workloads need less.";
     case Fault::Kind::memory_held:
       return "End the other programs that use the device (`nvidia-smi` lists them), or use another one.";
   }

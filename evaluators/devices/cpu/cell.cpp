@@ -356,7 +356,9 @@ void* serve(void* argument) {
     pthread_t thread;
     const int error =
         ::pthread_create(&thread, &attributes, serve, reinterpret_cast<void*>(std::uintptr_t{i}));
-    if (error != 0) give_up(exit_bad_start, "cannot start a thread", std::strerror(error));
+    if (error != 0)
+      give_up(error == EAGAIN ? exit_no_threads : exit_bad_start, "cannot start a thread",
+              std::strerror(error));
   }
 
   for (std::uint32_t count = 0; (count = started.load()) < job.threads;) futex_wait(started, count);

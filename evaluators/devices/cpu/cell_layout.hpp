@@ -100,7 +100,8 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 inline constexpr std::uint32_t threads_ready = 0xfffffff1U, kernels_loaded = 0xfffffff2U;
 
 // Exit codes of a cell that failed to start; its stderr holds the reason.
-inline constexpr int exit_bad_start = 120, exit_load_failed = 121, exit_no_seccomp = 122;
+inline constexpr int exit_bad_start = 120, exit_load_failed = 121, exit_no_seccomp = 122,
+                     exit_no_threads = 123;
 
 // The program. `object` is the shared object with the kernels. Does not return before the worker is gone.
 int run(const char* object);

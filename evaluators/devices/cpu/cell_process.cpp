@@ -336,6 +336,7 @@ Fault CellProcess::died() {
                                                   : process_.captured();
     if (status.code == cell::exit_load_failed) return fault(Fault::Kind::load_failed, why);
     if (sent_from_outside(signal)) return killed(signal);
+    if (status.code == cell::exit_no_threads) return fault(Fault::Kind::memory_limit, why);
     const auto kind = signal == SIGSYS ? Fault::Kind::forbidden_call : Fault::Kind::launch_failed;
     return fault(kind,
                  fmt::format("the sandbox process {} before the kernels ran: {}", status.describe(), why));

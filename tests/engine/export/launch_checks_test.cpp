@@ -57,6 +57,12 @@ int main() {
               kernel.accepts({.R = 1 << 18, .C = 2047}), kernel.accepts({.R = 1 << 18, .C = 2048}),
               kernel.accepts({.R = (1 << 18) + 1, .C = 2048}));
   std::printf("specialization %s\n", kernel.specialisation_for({.R = 3, .C = 40}));
+  for (const int cores : {-1, 1025})
+    try {
+      cultivar_export::Softmax other(cores);
+    } catch (const std::invalid_argument& error) {
+      std::printf("other: %s\n", error.what());
+    }
   // The checks alone: the least of several measurements, on a busy machine as well.
   double least = 1e9;
   for (int round = 0; round < 200; ++round) {
@@ -212,6 +218,8 @@ BOOST_AUTO_TEST_CASE(a_call_that_is_not_as_the_kernel_was_checked_is_answered_wi
         "forgotten: softmax: R is 0: it was not set, or a tensor is empty, for which this kernel must not be "
         "called\n",
         "negative: softmax: R is -1, but must be from 1 to 2147483647\n",
+        "other: softmax: cores is -1; it must be from 1 to 1024, or 0 for one per core of this machine\n",
+        "other: softmax: cores is 1025; it must be from 1 to 1024, or 0 for one per core of this machine\n",
         "null: softmax: the tensor y is null: pass the address of its 480 bytes\n",
         "misplaced: softmax: the tensor y must be aligned to 64 bytes, but begins at 0x",
         ", 48 bytes behind such a place: allocate it with operator new(bytes, std::align_val_t(64))\n",
