@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(what_was_measured_is_kept_when_a_call_is_killed_and_the_nex
   const KernelPortfolio expected = must_be_decided(whole);
   std::filesystem::remove(log());
 
-  std::size_t done = 0;
+  std::vector<std::string> done;
   for (const std::size_t after : {10U, 40U, 30U}) {  // within learning, and within the proof
     Timed some(simulation);
     some.stop = &stop;
@@ -178,13 +178,18 @@ BOOST_AUTO_TEST_CASE(what_was_measured_is_kept_when_a_call_is_killed_and_the_nex
     const auto ended = decided(some);
     BOOST_REQUIRE(!ended);
     BOOST_TEST((ended.error().kind == ErrorKind::interrupted));
-    done += some.timed.size() - 1;  // the last was in flight
+    done.insert(done.end(), some.timed.begin(), some.timed.end() - 1);  // the last was in flight
     stop = false;
     std::ofstream(log(), std::ios::app) << "{\"what\": \"drawn\", \"ti";  // as a kill leaves it
   }
   Timed rest(simulation);
   const KernelPortfolio found = must_be_decided(rest);
-  BOOST_TEST(done + rest.timed.size() == whole.timed.size());
+  done.insert(done.end(), rest.timed.begin(), rest.timed.end());
+  // Again only what noise hid, those with one row.
+  std::erase_if(done, [](const std::string& shape) { return shape.starts_with("R1_"); });
+  std::erase_if(whole.timed, [](const std::string& shape) { return shape.starts_with("R1_"); });
+  BOOST_TEST(done.size() == whole.timed.size());
+  BOOST_TEST(std::set(done.begin(), done.end()).size() == done.size());
   BOOST_TEST(nlohmann::json(found.over->table) == nlohmann::json(expected.over->table));
 
   Timed again(simulation);  // nothing is left to do
@@ -215,10 +220,7 @@ BOOST_AUTO_TEST_CASE(another_domain_begins_anew_and_says_so) {
   Timed second(simulation);
   const KernelPortfolio found = must_be_decided(second);
   BOOST_TEST(found.over->learnt == 8U);
-  BOOST_TEST(contains(told,
-                      "beginning anew, because of the earlier measurement: that was over \"R: 1-4096, C: "
-                      "16-16384\""),
-             told);
+  BOOST_TEST(contains(told, ".before.jsonl: that was over \"R: 1-4096, C: 16-16384\""), told);
 }
 
 BOOST_AUTO_TEST_CASE(a_kernel_that_is_less_exact_is_not_in_the_table) {
