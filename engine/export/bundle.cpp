@@ -342,8 +342,7 @@ Expected<Contents> compose(const ExportRequest& request, const std::vector<Indiv
            ? "The search checked the shapes that the task lists and shapes that it drew near them, not every "
              "shape that is\naccepted."
            : "**This kernel was never confirmed**: it was checked on the shapes that TABLE.md names, and not "
-             "on "
-             "the many that a confirmation draws,\nso that it may be wrong within these limits."},
+             "on the many that a confirmation draws,\nso that it may be wrong within these limits."},
       {"index_lines", ""},
       {"target", name_of(config.target)},
       {"library", library},
